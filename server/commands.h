@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The subcommands of `shingle`; one file each, command-NAME.c.  argv[0] is
+ * the subcommand's name; the result is the exit status. */
+#ifndef SERVER_COMMANDS_H
+#define SERVER_COMMANDS_H
+
+struct command {
+  const char *name;
+  int (*run) (int argc, char **argv);
+  const char *synopsis;         /* arguments, for --help */
+  const char *summary;          /* one line */
+};
+
+/* Exit statuses that scripts may rely on. */
+enum {
+  STATUS_OK = 0,
+  STATUS_FAILED = 1,            /* the work failed, or check found errors */
+  STATUS_USAGE = 2,             /* unknown option, missing argument */
+  STATUS_NOT_ZONED = 3,         /* the drive is not host-managed or host-aware */
+};
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The `shingle` command: finds the subcommand and runs it. */
+#include <config.h>
+#include <stdio.h>
+#include <string.h>
+#include "commands.h"
+
+static const struct command commands[] = {
+  { NULL }
+};
+
+static void
+usage (FILE *out)
+{
+  const struct command *c;
+
+  fprintf (out,
+           "shingle serves a host-managed zoned (SMR) drive as an ordinary disk.\n\n"
+           "Usage: shingle COMMAND [ARGUMENTS]\n\n");
+  for (c = commands; c->name; ++c)
+    fprintf (out, "  %-8s %s\n", c->name, c->summary);
+  fprintf (out,
+           "\n  shingle COMMAND --help   what a command takes\n"
+           "  shingle --version        the version\n");
+}
+
+int
+main (int argc, char **argv)
+{
+  const struct command *c;
+
+  if (argc < 2) {
+    usage (stderr);
+    return STATUS_USAGE;
+  }
+  if (strcmp (argv[1], "--help") == 0 || strcmp (argv[1], "help") == 0) {
+    usage (stdout);
+    return STATUS_OK;
+  }
+  if (strcmp (argv[1], "--version") == 0) {
+    printf ("shingle %s\n", PACKAGE_VERSION);
+    return STATUS_OK;
+  }
+  for (c = commands; c->name; ++c)
+    if (strcmp (argv[1], c->name) == 0)
+      return c->run (argc - 1, argv + 1);
+  fprintf (stderr, "shingle: no command is named '%s'; 'shingle --help' lists them\n",
+           argv[1]);
+  return STATUS_USAGE;
+}
