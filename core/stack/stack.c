@@ -6,19 +6,6 @@
 #include "stack/stack.h"
 #include "transport/transport.h"
 
-void
-stack_options_init (struct stack_options *options)
-{
-  memset (options, 0, sizeof *options);
-}
-
-int
-stack_option (struct stack_options *options, const char *key, const char *value,
-              struct sh_error *err)
-{
-  return 0;
-}
-
 int
 stack_open_device (const char *device, const struct stack_options *options,
                    struct bdev **bdev, struct sh_error *err)
