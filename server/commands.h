@@ -19,4 +19,6 @@ enum {
   STATUS_NOT_ZONED = 3,         /* the drive is not host-managed or host-aware */
 };
 
+int command_mount (int argc, char **argv);
+
 #endif

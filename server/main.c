@@ -6,6 +6,8 @@
 #include "commands.h"
 
 static const struct command commands[] = {
+  { "mount", command_mount, "NBD-URI|[ COMMAND... ] MOUNTPOINT",
+    "show a volume or an NBD export as a file" },
   { NULL }
 };
 

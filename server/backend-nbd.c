@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An NBD export as a backend.
+ *
+ * A few connections (if the server lets a flush on one cover all), each with a
+ * worker thread.  Whoever submits sends the request itself, through libnbd's
+ * asynchronous calls, and goes on; the worker reads the replies and calls
+ * done().  libnbd calls its completion callbacks with the handle locked, so
+ * they only push the request to the connection's list of finished ones; it is
+ * emptied by the same thread as soon as libnbd has returned.
+ *
+ * A connection that breaks completes all it has with an error, and every later
+ * request fails at once.
+ */
+#include <config.h>
+#include <assert.h>
+#include <errno.h>
+#include <libnbd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "backend.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+#define MAX_CONNECTIONS 16u
+#define DEFAULT_CONNECTIONS 4u
+#define CONNECT_TIMEOUT_NS (30 * NS_PER_S)
+#define MAX_PIECE_BYTES GiB     /* of a zero or trim; NBD has 32 bits */
+
+struct conn {
+  struct nbd_backend *owner;
+  struct nbd_handle *nbd;
+  pthread_t worker;
+  bool started;
+  int wake_fd;                  /* eventfd: the worker must look again */
+  atomic_bool stop;
+  _Atomic (struct backend_io *) finished;       /* last one first */
+};
+
+struct nbd_backend {
+  struct backend b;
+  unsigned nr_conns;
+  struct conn conns[MAX_CONNECTIONS];
+  bool can_flush, can_fua, has_extents;
+  uint32_t min_block_bytes;
+};
+
+static struct nbd_backend *
+to_nbd (struct backend *b)
+{
+  return (struct nbd_backend *) b;
+}
+
+/* libnbd's last error as ours. */
+static int
+fail_nbd (struct sh_error *err, const char *what)
+{
+  const int e = nbd_get_errno ();
+  const char *text = nbd_get_error ();
+
+  return sh_fail (err, e ? e : EIO, "%s: %s", what, text ? text : "unknown error");
+}
+
+static bool
+is_broken (struct conn *c)
+{
+  return nbd_aio_is_dead (c->nbd) || nbd_aio_is_closed (c->nbd);
+}
+
+/*--- requests ---------------------------------------------------------------*/
+
+static void start_piece (struct backend_io *io);
+
+/* A user of the file must not take our lost server for a lost mount. */
+static int
+file_error (int errnum)
+{
+  return errnum == ENOTCONN || errnum == ESHUTDOWN || errnum == EPIPE
+         || errnum == ECONNRESET ? EIO : errnum;
+}
+
+static int
+on_complete (void *user_data, int *error)
+{
+  struct backend_io *io = user_data;
+  struct conn *c = io->conn;
+
+  io->errnum = file_error (*error);
+  io->next = atomic_load (&c->finished);
+  while (!atomic_compare_exchange_weak (&c->finished, &io->next, io))
+    ;
+  return 1;                     /* libnbd may forget the command */
+}
+
+/* A FUA write on a server without FUA is a write and then a flush. */
+static bool
+needs_flush (const struct nbd_backend *n, const struct backend_io *io)
+{
+  return io->op == BACKEND_WRITE && io->fua && !n->can_fua && n->can_flush;
+}
+
+static void
+finish (struct backend_io *io)
+{
+  struct conn *c = io->conn;
+
+  if (io->errnum == 0 && io->op != BACKEND_FLUSH && !io->flushing) {
+    io->finished_bytes += io->piece_bytes;
+    if (io->finished_bytes < io->count) {
+      start_piece (io);
+      return;
+    }
+    if (needs_flush (c->owner, io)) {
+      io->flushing = true;
+      start_piece (io);
+      return;
+    }
+  }
+  io->done (io, io->errnum);
+}
+
+static void
+finish_all (struct conn *c)
+{
+  struct backend_io *io = atomic_exchange (&c->finished, NULL);
+  struct backend_io *ordered = NULL, *next;
+
+  for (; io; io = next) {
+    next = io->next;
+    io->next = ordered;
+    ordered = io;
+  }
+  for (io = ordered; io; io = next) {
+    next = io->next;
+    finish (io);
+  }
+}
+
+static int64_t
+issue (struct conn *c, struct backend_io *io)
+{
+  const struct nbd_backend *n = c->owner;
+  struct nbd_handle *h = c->nbd;
+  const nbd_completion_callback cb = { .callback = on_complete, .user_data = io };
+  const uint64_t offset = io->offset + io->finished_bytes;
+
+  if (io->flushing)
+    return nbd_aio_flush (h, cb, 0);
+  switch (io->op) {
+  case BACKEND_READ:
+    return nbd_aio_pread (h, io->buf, io->piece_bytes, offset, cb, 0);
+  case BACKEND_WRITE:
+    return nbd_aio_pwrite (h, io->buf, io->piece_bytes, offset, cb,
+                           io->fua && n->can_fua ? LIBNBD_CMD_FLAG_FUA : 0);
+  case BACKEND_FLUSH:
+    return nbd_aio_flush (h, cb, 0);
+  case BACKEND_DISCARD:
+    return nbd_aio_zero (h, io->piece_bytes, offset, cb, 0);
+  case BACKEND_ZERO:
+    return nbd_aio_zero (h, io->piece_bytes, offset, cb, LIBNBD_CMD_FLAG_NO_HOLE);
+  }
+  abort ();
+}
+
+static void
+wake (struct conn *c)
+{
+  const uint64_t one = 1;
+
+  if (write (c->wake_fd, &one, sizeof one) == -1)
+    return;                     /* the counter is full: awake anyway */
+}
+
+/* Sends the next piece; calls done() itself if that fails at once. */
+static void
+start_piece (struct backend_io *io)
+{
+  struct conn *c = io->conn;
+
+  if (io->op == BACKEND_DISCARD || io->op == BACKEND_ZERO)
+    io->piece_bytes = MIN (io->count - io->finished_bytes, MAX_PIECE_BYTES);
+  if (issue (c, io) == -1) {
+    const int e = nbd_get_errno ();
+
+    io->done (io, e == 0 || is_broken (c) ? EIO : file_error (e));
+    return;
+  }
+  /* The socket did not take all of it: the worker has to wait for room. */
+  if (nbd_aio_get_direction (c->nbd) & LIBNBD_AIO_DIRECTION_WRITE)
+    wake (c);
+}
+
+static bool
+misaligned (const struct nbd_backend *n, const struct backend_io *io)
+{
+  return io->op != BACKEND_FLUSH
+         && ((io->offset | io->count) & (n->min_block_bytes - 1)) != 0;
+}
+
+static void
+nbd_submit (struct backend *b, struct backend_io *io)
+{
+  struct nbd_backend *n = to_nbd (b);
+
+  io->conn = &n->conns[io->hint % n->nr_conns];
+  io->finished_bytes = 0;
+  io->flushing = false;
+  io->piece_bytes = io->count;
+  if (misaligned (n, io))
+    io->done (io, EINVAL);
+  else if (io->op == BACKEND_FLUSH && !n->can_flush)
+    io->done (io, 0);
+  else
+    start_piece (io);
+}
+
+/*--- workers ----------------------------------------------------------------*/
+
+static void
+drain_wake (struct conn *c)
+{
+  uint64_t n;
+
+  if (read (c->wake_fd, &n, sizeof n) == -1)
+    return;
+}
+
+static void
+worker_step (struct conn *c)
+{
+  const bool broken = is_broken (c);
+  const unsigned dir = broken ? 0 : nbd_aio_get_direction (c->nbd);
+  struct pollfd p[2] = {
+    { .fd = c->wake_fd, .events = POLLIN },
+    { .fd = broken ? -1 : nbd_aio_get_fd (c->nbd),
+      .events = ((dir & LIBNBD_AIO_DIRECTION_READ) ? POLLIN : 0)
+                | ((dir & LIBNBD_AIO_DIRECTION_WRITE) ? POLLOUT : 0) },
+  };
+
+  if (poll (p, 2, -1) == -1)
+    return;
+  if (p[0].revents)
+    drain_wake (c);
+  /* A failure shows as a dead handle at the next step. */
+  if ((p[1].revents & (POLLIN | POLLHUP | POLLERR)) && (dir & LIBNBD_AIO_DIRECTION_READ))
+    nbd_aio_notify_read (c->nbd);
+  else if (p[1].revents && (dir & LIBNBD_AIO_DIRECTION_WRITE))
+    nbd_aio_notify_write (c->nbd);
+  finish_all (c);
+}
+
+static void *
+worker_thread (void *arg)
+{
+  struct conn *c = arg;
+
+  while (!atomic_load (&c->stop))
+    worker_step (c);
+  return NULL;
+}
+
+static int
+nbd_start (struct backend *b, struct sh_error *err)
+{
+  struct nbd_backend *n = to_nbd (b);
+  unsigned i;
+  int r;
+
+  for (i = 0; i < n->nr_conns; ++i) {
+    r = pthread_create (&n->conns[i].worker, NULL, worker_thread, &n->conns[i]);
+    if (r != 0)
+      return sh_fail (err, r, "starting an NBD thread: %s", strerror (r));
+    n->conns[i].started = true;
+  }
+  return 0;
+}
+
+/*--- extents ----------------------------------------------------------------*/
+
+/* One block status request, waited for. */
+struct status {
+  backend_extent_fn fn;
+  void *opaque;
+  uint64_t offset, end;         /* what is still to be told */
+  int stop;                     /* fn's answer */
+  int errnum;
+  sem_t finished;
+};
+
+static int
+on_extents (void *user_data, const char *context, uint64_t offset, uint32_t *entries,
+            size_t nr_entries, int *error)
+{
+  struct status *s = user_data;
+  size_t i;
+
+  if (strcmp (context, LIBNBD_CONTEXT_BASE_ALLOCATION) != 0 || offset != s->offset)
+    return 0;
+  for (i = 0; i + 1 < nr_entries && s->stop == 0 && s->offset < s->end; i += 2) {
+    const uint64_t len = MIN (entries[i], s->end - s->offset);
+
+    if (len == 0)
+      break;
+    s->stop = s->fn (s->opaque, s->offset, len,
+                     (entries[i + 1] & LIBNBD_STATE_ZERO) != 0);
+    s->offset += len;
+  }
+  return 0;
+}
+
+static int
+on_status_done (void *user_data, int *error)
+{
+  struct status *s = user_data;
+
+  s->errnum = *error;
+  sem_post (&s->finished);
+  return 1;
+}
+
+static int
+nbd_extents (struct backend *b, uint64_t count, uint64_t offset,
+             backend_extent_fn fn, void *opaque)
+{
+  struct nbd_backend *n = to_nbd (b);
+  struct conn *c = &n->conns[0];
+  struct status s = { .fn = fn, .opaque = opaque, .offset = offset,
+                      .end = offset + count };
+  uint64_t before;
+
+  if (!n->has_extents) {
+    fn (opaque, offset, count, false);
+    return 0;
+  }
+  sem_init (&s.finished, 0, 0);
+  while (s.stop == 0 && s.errnum == 0 && s.offset < s.end) {
+    before = s.offset;
+    if (nbd_aio_block_status (c->nbd, MIN (s.end - s.offset, MAX_PIECE_BYTES), s.offset,
+                              (nbd_extent_callback) { .callback = on_extents,
+                                                      .user_data = &s },
+                              (nbd_completion_callback) { .callback = on_status_done,
+                                                          .user_data = &s }, 0) == -1) {
+      s.errnum = EIO;
+      break;
+    }
+    wake (c);
+    while (sem_wait (&s.finished) == -1)
+      assert (errno == EINTR);
+    if (s.errnum == 0 && s.offset == before)
+      s.errnum = EIO;           /* a server that answers nothing */
+  }
+  sem_destroy (&s.finished);
+  if (s.errnum != 0 || s.stop == -1) {
+    errno = s.errnum ? file_error (s.errnum) : EIO;
+    return -1;
+  }
+  return 0;
+}
+
+/*--- life -------------------------------------------------------------------*/
+
+static void
+close_conn (struct conn *c)
+{
+  if (c->started) {
+    atomic_store (&c->stop, true);
+    wake (c);
+    pthread_join (c->worker, NULL);
+  }
+  if (c->nbd)
+    nbd_close (c->nbd);
+  if (c->wake_fd != -1)
+    close (c->wake_fd);
+}
+
+static int
+nbd_close_backend (struct backend *b, struct sh_error *err)
+{
+  struct nbd_backend *n = to_nbd (b);
+  unsigned i;
+  int r = 0;
+
+  /* The workers have to be gone before a synchronous call. */
+  for (i = 0; i < n->nr_conns; ++i) {
+    struct conn *c = &n->conns[i];
+
+    if (c->started) {
+      atomic_store (&c->stop, true);
+      wake (c);
+      pthread_join (c->worker, NULL);
+      c->started = false;
+    }
+  }
+  if (n->nr_conns > 0 && n->can_flush && !b->read_only
+      && nbd_flush (n->conns[0].nbd, 0) == -1)
+    r = fail_nbd (err, "flushing at the end");
+  for (i = n->nr_conns; i-- > 0; ) {
+    if (!is_broken (&n->conns[i]))
+      nbd_shutdown (n->conns[i].nbd, 0);
+    close_conn (&n->conns[i]);
+  }
+  free (n);
+  return r;
+}
+
+static const struct backend_ops nbd_ops = {
+  .start = nbd_start,
+  .submit = nbd_submit,
+  .extents = nbd_extents,
+  .close = nbd_close_backend,
+};
+
+bool
+backend_nbd_is_uri (const char *text)
+{
+  static const char *const schemes[] = {
+    "nbd://", "nbds://", "nbd+unix://", "nbds+unix://", "nbd+vsock://", "nbds+vsock://",
+  };
+  size_t i;
+
+  for (i = 0; i < ARRAY_SIZE (schemes); ++i)
+    if (strncmp (text, schemes[i], strlen (schemes[i])) == 0)
+      return true;
+  return false;
+}
+
+static int
+wait_connected (struct conn *c, const char *what, struct sh_error *err)
+{
+  const uint64_t deadline_ns = sh_now (&sh_clock_monotonic) + CONNECT_TIMEOUT_NS;
+
+  while (!nbd_aio_is_ready (c->nbd)) {
+    if (is_broken (c))
+      return fail_nbd (err, what);
+    if (sh_now (&sh_clock_monotonic) >= deadline_ns)
+      return sh_fail (err, ETIMEDOUT, "%s: the server does not answer", what);
+    if (nbd_poll (c->nbd, 1000) == -1)
+      return fail_nbd (err, what);
+  }
+  return 0;
+}
+
+/* By URI, or by command if uri is NULL. */
+static int
+connect_one (struct nbd_backend *n, const char *uri, char **command,
+             struct sh_error *err)
+{
+  struct conn *c = &n->conns[n->nr_conns];
+  const char *what = uri ? uri : command[0];
+  int r;
+
+  c->owner = n;
+  c->wake_fd = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK);
+  c->nbd = nbd_create ();
+  n->nr_conns++;
+  if (c->wake_fd == -1 || !c->nbd)
+    return sh_fail (err, ENOMEM, "no memory for an NBD connection");
+  if (nbd_add_meta_context (c->nbd, LIBNBD_CONTEXT_BASE_ALLOCATION) == -1
+      || nbd_set_uri_allow_local_file (c->nbd, true) == -1)
+    return fail_nbd (err, what);
+  r = uri ? nbd_aio_connect_uri (c->nbd, uri)
+          : nbd_aio_connect_systemd_socket_activation (c->nbd, command);
+  if (r == -1)
+    return fail_nbd (err, what);
+  return wait_connected (c, what, err);
+}
+
+static void
+learn_export (struct nbd_backend *n, bool read_only)
+{
+  struct nbd_handle *h = n->conns[0].nbd;
+  const int64_t preferred = nbd_get_block_size (h, LIBNBD_SIZE_PREFERRED);
+  const int64_t minimum = nbd_get_block_size (h, LIBNBD_SIZE_MINIMUM);
+  char *name = nbd_get_export_name (h);
+
+  n->b.read_only = read_only || nbd_is_read_only (h) == 1;
+  n->can_flush = nbd_can_flush (h) == 1;
+  n->can_fua = nbd_can_fua (h) == 1;
+  n->b.can_zero = nbd_can_zero (h) == 1;
+  n->has_extents = nbd_can_meta_context (h, LIBNBD_CONTEXT_BASE_ALLOCATION) == 1;
+  n->min_block_bytes = minimum > 0 && is_power_of_2 (minimum) ? minimum : 1;
+  n->b.block_bytes = preferred >= 512 && preferred <= (int64_t) MiB
+                     && is_power_of_2 (preferred) ? preferred : 4096;
+  backend_set_name (&n->b, name ? name : "", "nbd");
+  free (name);
+}
+
+/* The other connections, as many as asked for and useful. */
+static int
+connect_more (struct nbd_backend *n, const struct backend_nbd_options *options,
+              struct sh_error *err)
+{
+  struct nbd_handle *h = n->conns[0].nbd;
+  unsigned wanted = options->connections ? options->connections : DEFAULT_CONNECTIONS;
+  char *uri;
+
+  if (nbd_can_multi_conn (h) != 1)
+    wanted = 1;
+  if (wanted > MAX_CONNECTIONS)
+    wanted = MAX_CONNECTIONS;
+  if (wanted == 1)
+    return 0;
+  uri = options->uri ? strdup (options->uri) : nbd_get_uri (h);
+  if (!uri)
+    return 0;                   /* the server's socket cannot be named */
+  while (n->nr_conns < wanted)
+    if (connect_one (n, uri, NULL, err) == -1) {
+      free (uri);
+      return -1;
+    }
+  free (uri);
+  return 0;
+}
+
+int
+backend_nbd_open (const struct backend_nbd_options *options, struct backend **b,
+                  struct sh_error *err)
+{
+  struct nbd_backend *n = calloc (1, sizeof *n);
+  int64_t size;
+  unsigned i;
+
+  if (!n)
+    return sh_fail (err, ENOMEM, "no memory");
+  n->b.ops = &nbd_ops;
+  if (connect_one (n, options->uri, options->command, err) == -1)
+    goto fail;
+  size = nbd_get_size (n->conns[0].nbd);
+  if (size == -1) {
+    fail_nbd (err, "size of the export");
+    goto fail;
+  }
+  n->b.size = size;
+  learn_export (n, options->read_only);
+  if (connect_more (n, options, err) == -1)
+    goto fail;
+  *b = &n->b;
+  return 0;
+
+ fail:
+  for (i = n->nr_conns; i-- > 0; )
+    close_conn (&n->conns[i]);
+  free (n);
+  return -1;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* `shingle mount`: backends, front end, and the life of the process. */
+#include <config.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "args.h"
+#include "background.h"
+#include "backend.h"
+#include "base/error.h"
+#include "commands.h"
+#include "front.h"
+#include "mount-options.h"
+#include "stack/opstats.h"
+
+#define NAME "shingle mount"
+
+struct mount {
+  struct mount_options options;
+  struct backend *backends[FRONT_MAX_BACKENDS];
+  unsigned nr_backends;
+  struct opstats *opstats;
+  struct front *front;
+  bool pid_written;
+};
+
+/* What the signal handlers stop. */
+static struct front *running;
+
+static void
+on_signal (int signum)
+{
+  front_stop (running);
+}
+
+static void
+catch_signals (void)
+{
+  const struct sigaction action = { .sa_handler = on_signal };
+
+  sigaction (SIGTERM, &action, NULL);
+  sigaction (SIGINT, &action, NULL);
+  sigaction (SIGHUP, &action, NULL);
+}
+
+static int
+open_source (struct mount *m, const struct mount_source *s, struct backend **b,
+             struct sh_error *err)
+{
+  const struct backend_nbd_options nbd = {
+    .uri = s->text,
+    .command = s->command,
+    .connections = m->options.connections,
+    .read_only = m->options.front.read_only,
+  };
+
+  return backend_nbd_open (&nbd, b, err);
+}
+
+static int
+open_backends (struct mount *m, struct sh_error *err)
+{
+  bool all_read_only = true;
+  unsigned i;
+
+  for (i = 0; i < m->options.nr_sources; ++i) {
+    if (open_source (m, &m->options.sources[i], &m->backends[i], err) == -1)
+      return -1;
+    m->nr_backends++;
+    all_read_only &= m->backends[i]->read_only;
+  }
+  m->options.front.read_only = all_read_only;
+  for (i = 0; i < m->nr_backends; ++i)
+    if (backend_start (m->backends[i], err) == -1)
+      return -1;
+  return 0;
+}
+
+/* -1 when what was written may not be safe; says so. */
+static int
+close_backends (struct mount *m)
+{
+  int r = 0;
+
+  while (m->nr_backends > 0) {
+    struct sh_error err = { 0 };
+
+    if (backend_close (m->backends[--m->nr_backends], &err) == -1) {
+      background_report (&err);
+      r = -1;
+    }
+  }
+  return r;
+}
+
+static int
+set_up (struct mount *m, struct sh_error *err)
+{
+  const struct mount_source *first = &m->options.sources[0];
+
+  m->opstats = opstats_new ();
+  if (!m->opstats)
+    return sh_fail (err, ENOMEM, "no memory");
+  m->options.front.source = first->text ? first->text : first->command[0];
+  if (open_backends (m, err) == -1
+      || front_new (&m->options.front, m->backends, m->nr_backends, m->opstats,
+                    &m->front, err) == -1)
+    return -1;
+  running = m->front;
+  catch_signals ();
+  return front_mount (m->front, m->options.mountpoint, err);
+}
+
+static void
+on_ready (void *opaque)
+{
+  struct mount *m = opaque;
+  struct sh_error err = { 0 };
+
+  m->pid_written = m->options.pid_file != NULL;
+  if (background_ready (m->options.pid_file, &err) == -1) {
+    background_report (&err);
+    front_stop (m->front);
+  }
+}
+
+static int
+serve (struct mount *m)
+{
+  struct sh_error err = { 0 };
+  int r = set_up (m, &err);
+
+  if (r == 0) {
+    r = front_run (m->front, on_ready, m, &err);
+    if (r == -1 && err.errnum == ETIMEDOUT) {
+      /* Requests are still below.  Our end gives their users an error. */
+      background_report (&err);
+      _exit (STATUS_FAILED);
+    }
+  }
+  if (r == -1)
+    background_report (&err);
+  if (m->front)
+    front_free (m->front);
+  if (close_backends (m) == -1)
+    r = -1;
+  if (m->pid_written)
+    unlink (m->options.pid_file);
+  opstats_free (m->opstats);
+  return r == 0 ? STATUS_OK : STATUS_FAILED;
+}
+
+static int
+run (struct mount *m, int argc, char **argv)
+{
+  struct sh_error err = { 0 };
+
+  switch (mount_options_parse (&m->options, argc, argv)) {
+  case MOUNT_HELP:
+    mount_options_help ();
+    return STATUS_OK;
+  case MOUNT_USAGE:
+    return STATUS_USAGE;
+  case MOUNT_GO:
+    break;
+  }
+  background_set_verbose (m->options.verbose);
+  if (stack_options_check (&m->options.stack, &err) == -1) {
+    print_error (NAME, &err);
+    return STATUS_USAGE;
+  }
+  if (background_begin (m->options.foreground, m->options.timeout_s, &err) == -1) {
+    print_error (NAME, &err);
+    return STATUS_FAILED;
+  }
+  return serve (m);
+}
+
+int
+command_mount (int argc, char **argv)
+{
+  struct mount m = { 0 };
+  const int status = run (&m, argc, argv);
+
+  mount_options_free (&m.options);
+  return status;
+}

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+# Sourced by the tests of `shingle mount` after functions.sh.
+
+requires_fuse ()
+{
+  [ -w /dev/fuse ] || skip "needs /dev/fuse"
+  requires_program fusermount3 mountpoint
+}
+
+# A mount point of either kind, unmounted at exit.
+new_folder () { mkdir "$tmp/$1"; cleanup unmount_quietly "$tmp/$1"; }
+new_file () { touch "$tmp/$1"; cleanup unmount_quietly "$tmp/$1"; }
+unmount_quietly () { fusermount3 -u -z "$1" 2>/dev/null; }
+
+# shingle_mount ARGUMENT...: in the background; its pid is left in $mount_pid.
+shingle_mount ()
+{
+  timeout 60 "$SHINGLE" mount --pid-file="$tmp/mount.pid" "$@"
+  mount_pid=$(cat "$tmp/mount.pid")
+}
+
+# unmount MOUNTPOINT: and waits until its process has ended.
+unmount ()
+{
+  wait_for 10 fusermount3 -u "$1" || fail "cannot unmount $1"
+  wait_for 30 server_gone "$mount_pid" || fail "the process of $1 does not end"
+}
+
+# A pattern that names each of its 4 KiB blocks: pattern BYTES-IN-MIB SEED > file
+pattern ()
+{
+  python3 - "$1" "$2" <<'PYTHON'
+import sys
+out, mib, seed = sys.stdout.buffer, int(sys.argv[1]), int(sys.argv[2])
+for i in range(mib * 256):
+    out.write((b"%08x:%08x " % (seed, i)) * 227 + b"." * 10)
+PYTHON
+}
