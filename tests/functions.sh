@@ -136,11 +136,39 @@ forget_server ()
   background_pids=(${kept[@]+"${kept[@]}"})
 }
 
-# new_drive NAME [create option...]: an emulated drive in $tmp/NAME, formatted.
+# new_drive NAME [create option...]: an emulated drive $tmp/NAME, formatted.
+# Without options: 64 zones of 4 MiB, 12 of them conventional.
+small_drive=(--size=256M --zone-size=4M --conventional=12)
 new_drive ()
 {
   local name=$1
   shift
-  "$SHINGLE" emu create "$tmp/$name" "${@:---size=256M}"
+  [ $# -gt 0 ] || set -- "${small_drive[@]}"
+  "$SHINGLE" emu create "$tmp/$name" "$@" >/dev/null
   "$SHINGLE" format "$tmp/$name" >/dev/null
 }
+
+# checked NAME: `shingle check` finds nothing wrong.
+checked ()
+{
+  "$SHINGLE" check "$tmp/$1" >"$tmp/check.log" 2>&1 || {
+    cat "$tmp/check.log" >&2
+    fail "shingle check complains about $1"
+  }
+}
+
+# with_nbd ARGUMENT...: runs the Python program on standard input with `nbd`
+# (libnbd) and the helpers of tests/nbd/client.py at hand.  Debian's module
+# belongs to /usr/bin/python3, which need not be the first on the path.
+nbd_python ()
+{
+  local python
+  for python in python3 /usr/bin/python3; do
+    if "$python" -c 'import nbd' 2>/dev/null; then
+      PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$top_srcdir/tests/nbd" timeout 300 "$python" "$@"
+      return
+    fi
+  done
+  skip "needs python3-libnbd"
+}
+with_nbd () { nbd_python - "$@"; }
