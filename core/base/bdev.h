@@ -34,7 +34,9 @@ enum bdev_op {
   BDEV_ZONE_CLOSE,
   BDEV_ZONE_FINISH,
   BDEV_ZONE_RESET,              /* zone at off_bytes; len_bytes unused */
-  BDEV_PROBE,                   /* one TEST UNIT READY; never called in the I/O path */
+  BDEV_PROBE,                   /* one TEST UNIT READY; never called in the I/O path.  After
+                                   ENODEV it also looks for the drive: 0 when the same
+                                   one is back */
 };
 #define BDEV_NR_OPS (BDEV_PROBE + 1)
 
@@ -137,6 +139,11 @@ struct bdev_ops {
                        struct bdev_zone *zones, size_t max, size_t *nr);
   /* Releases this bdev and what it owns below. */
   void (*close) (struct bdev *bdev);
+  /* Optional, any thread: how often the drive said that it was reset or came
+     back after being away (unit attention 29h).  A caller that sees the number
+     change reads its zones again: open zones are closed, and what was not
+     flushed may be gone. */
+  uint64_t (*resets) (struct bdev *bdev);
 };
 
 struct bdev {
@@ -161,6 +168,12 @@ static inline void
 bdev_close (struct bdev *bdev)
 {
   bdev->ops->close (bdev);
+}
+
+static inline uint64_t
+bdev_resets (struct bdev *bdev)
+{
+  return bdev->ops->resets ? bdev->ops->resets (bdev) : 0;
 }
 
 /* One buffer, class BE. */

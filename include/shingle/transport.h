@@ -123,6 +123,12 @@ struct sh_transport_ops {
 
   /* Optional.  */
   void (*limits) (void *handle, struct sh_transport_limits *limits);
+
+  /* Optional.  Called after `execute` failed with ENODEV, by one thread at a
+     time, while others may be in `execute` (which fails for them): looks for
+     the drive again.  0: a drive answers under this name, perhaps another
+     one; -1 with errno and `message` as for open. */
+  int (*reopen) (void *handle, char *message, size_t message_size);
 };
 
 /* The symbol that a loadable transport exports.  */
