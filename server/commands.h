@@ -19,6 +19,10 @@ enum {
   STATUS_NOT_ZONED = 3,         /* the drive is not host-managed or host-aware */
 };
 
+int command_check (int argc, char **argv);
+int command_format (int argc, char **argv);
+int command_info (int argc, char **argv);
 int command_mount (int argc, char **argv);
+int command_zones (int argc, char **argv);
 
 #endif

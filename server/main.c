@@ -6,8 +6,16 @@
 #include "commands.h"
 
 static const struct command commands[] = {
+  { "check", command_check, "DEVICE [--repair]",
+    "check a volume's metadata, and mend it" },
+  { "format", command_format, "DEVICE [--force] [--label=TEXT]",
+    "make a new volume on a zoned drive" },
+  { "info", command_info, "DEVICE [--json]",
+    "tell what a drive is and what is on it" },
   { "mount", command_mount, "NBD-URI|[ COMMAND... ] MOUNTPOINT",
     "show a volume or an NBD export as a file" },
+  { "zones", command_zones, "DEVICE",
+    "list the zones of a drive and their use" },
   { NULL }
 };
 

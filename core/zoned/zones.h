@@ -14,6 +14,7 @@
 #ifndef ZONED_ZONES_H
 #define ZONED_ZONES_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/bdev.h"

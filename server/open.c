@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <config.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "args.h"
+#include "base/bdev.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "commands.h"
+#include "open.h"
+#include "stack/stack.h"
+#include "zoned/zones.h"
+
+#define BAR_WIDTH 30
+#define BAR_PERIOD_NS (100 * NS_PER_MS)
+
+int
+report_error (const struct sh_error *err)
+{
+  fprintf (stderr, "shingle: %s\n", err->message);
+  if (err->hint[0] != '\0')
+    fprintf (stderr, "hint: %s\n", err->hint);
+  return err->errnum == ERRNUM_NOT_ZONED ? STATUS_NOT_ZONED : STATUS_FAILED;
+}
+
+int
+refuse_argument (const struct args *args, int id)
+{
+  if (id == ARGS_WORD)
+    fprintf (stderr, "shingle: one DEVICE is enough; what is '%s'? '%s --help' says more\n",
+             args->value, args->command_name);
+  else if (id != ARGS_ERROR)
+    fprintf (stderr, "shingle: there is no option '%s%s' here; '%s --help' lists them\n",
+             id == ARGS_OTHER ? "--" : "", id == ARGS_OTHER ? args->name : "[",
+             args->command_name);
+  return STATUS_USAGE;
+}
+
+int
+refuse_no_device (const struct args *args)
+{
+  fprintf (stderr, "shingle: a DEVICE is missing; '%s --help' says more\n",
+           args->command_name);
+  return STATUS_USAGE;
+}
+
+static void
+print_log (void *opaque, enum sh_log_level level, const char *message)
+{
+  if (level <= SH_LOG_WARNING)
+    fprintf (stderr, "shingle: %s%s\n", level == SH_LOG_WARNING ? "warning: " : "", message);
+}
+
+const struct sh_log log_to_stderr = { .fn = print_log };
+
+int
+open_device (const char *device, unsigned flags, struct bdev **bdev, struct sh_error *err)
+{
+  struct stack_options options;
+
+  stack_options_init (&options);
+  options.read_only = flags & OPEN_READ_ONLY;
+  options.exclusive = flags & OPEN_EXCLUSIVE;
+  options.volume.log = &log_to_stderr;
+  return stack_open_device (device, &options, bdev, err);
+}
+
+const char *
+size_text (uint64_t bytes, char text[SIZE_TEXT])
+{
+  static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+  unsigned unit = 0;
+
+  while (unit + 1 < ARRAY_SIZE (units) && bytes >> 10 * (unit + 1) != 0)
+    unit++;
+  if (bytes % (UINT64_C (1) << 10 * unit) == 0)
+    snprintf (text, SIZE_TEXT, "%" PRIu64 " %s", bytes >> 10 * unit, units[unit]);
+  else
+    snprintf (text, SIZE_TEXT, "%.1f %s", (double) bytes / (UINT64_C (1) << 10 * unit),
+              units[unit]);
+  return text;
+}
+
+const char *
+uuid_text (const uint8_t uuid[16], char text[UUID_TEXT])
+{
+  size_t i, n = 0;
+
+  for (i = 0; i < 16; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10)
+      text[n++] = '-';
+    n += snprintf (text + n, UUID_TEXT - n, "%02x", uuid[i]);
+  }
+  return text;
+}
+
+const char *
+printable (const char *from, char *text, size_t size)
+{
+  size_t i;
+
+  for (i = 0; from[i] != '\0' && i + 1 < size; ++i)
+    text[i] = (unsigned char) from[i] < 0x20 || from[i] == 0x7f ? '?' : from[i];
+  text[i] = '\0';
+  return text;
+}
+
+static void
+draw (void *opaque, const char *what, uint64_t done, uint64_t total)
+{
+  static const char full[BAR_WIDTH + 1] = "##############################";
+  struct progress_bar *bar = opaque;
+  const uint64_t now = sh_now (&sh_clock_monotonic);
+  int width;
+
+  if (total == 0 || (now < bar->next_ns && done < total))
+    return;
+  bar->next_ns = now + BAR_PERIOD_NS;
+  bar->shown = true;
+  width = (double) done / total * BAR_WIDTH;
+  printf ("\r%-24s [%-*.*s] %3d%%", what, BAR_WIDTH, width, full,
+          (int) ((double) done / total * 100));
+  fflush (stdout);
+}
+
+void
+progress_bar_init (struct progress_bar *bar)
+{
+  memset (bar, 0, sizeof *bar);
+  if (isatty (STDOUT_FILENO))
+    bar->progress = (struct sh_progress) { .fn = draw, .opaque = bar };
+}
+
+void
+progress_bar_end (struct progress_bar *bar)
+{
+  if (bar->shown)
+    printf ("\r%*s\r", BAR_WIDTH + 33, "");
+  bar->shown = false;
+  fflush (stdout);
+}
