@@ -20,9 +20,11 @@ enum {
 };
 
 int command_check (int argc, char **argv);
+int command_doctor (int argc, char **argv);
 int command_format (int argc, char **argv);
 int command_info (int argc, char **argv);
 int command_mount (int argc, char **argv);
+int command_serve (int argc, char **argv);
 int command_zones (int argc, char **argv);
 
 #endif

@@ -8,12 +8,15 @@
 static const struct command commands[] = {
   { "check", command_check, "DEVICE [--repair]",
     "check a volume's metadata, and mend it" },
+  { "doctor", command_doctor, "[DEVICE]",
+    "say what this machine and a drive can do" },
   { "format", command_format, "DEVICE [--force] [--label=TEXT]",
     "make a new volume on a zoned drive" },
   { "info", command_info, "DEVICE [--json]",
     "tell what a drive is and what is on it" },
   { "mount", command_mount, "NBD-URI|[ COMMAND... ] MOUNTPOINT",
     "show a volume or an NBD export as a file" },
+  { "serve", command_serve, "DEVICE...", "serve drives over NBD" },
   { "zones", command_zones, "DEVICE",
     "list the zones of a drive and their use" },
   { NULL }
