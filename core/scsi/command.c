@@ -283,7 +283,8 @@ note_kind (struct disk *d, const struct attempt *a)
   if (a->answer->errnum == ETIMEDOUT) {
     COUNT (d, timeouts, 1);
     describe (a, what, sizeof what);
-    disk_log (d, SH_LOG_WARNING, "%s (allowed %u s)", what, a->c.timeout_ms / 1000);
+    disk_log (d, SH_LOG_WARNING, "%s: gave up after %.1f s", what,
+              (double) (sh_now (d->clock) - a->sent_ns) / NS_PER_S);
   }
 }
 
@@ -360,7 +361,7 @@ judge (struct disk *d, struct attempt *a, int errnum)
   if (a->answer->action == ANSWER_REQUEST_SENSE)
     a->answer = ask_for_sense (d, a);
   if (a->first_ns == 0)
-    a->first_ns = sh_now (d->clock);
+    a->first_ns = a->sent_ns;
   a->fate = a->answer->fate;
   a->doubt |= a->fate != FATE_NOT_RUN;
   note_news (d, a->answer);
@@ -380,6 +381,7 @@ attempt (struct disk *d, struct attempt *a)
     return STEP_FAILED;
   }
   COUNT (d, commands[a->class], 1);
+  a->sent_ns = sh_now (d->clock);
   r = d->t.ops->execute (d->t.handle, &a->c);
   if (__builtin_expect (r == 0 && a->c.status == SH_STATUS_GOOD &&
                         a->c.host_status == SH_HOST_OK, 1))

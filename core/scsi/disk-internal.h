@@ -115,7 +115,8 @@ struct attempt {
   bool doubt;                   /* some try may have run */
   bool refresh;                 /* failed on a zone rule or on its way: wp is news */
   unsigned retries, attentions;
-  uint64_t first_ns;            /* when the first failure was seen; 0: none yet */
+  uint64_t sent_ns;             /* when this try was sent */
+  uint64_t first_ns;            /* when the first try that failed was sent; 0: none did */
   uint64_t delay_ns;            /* the next one */
   bool started, closed;         /* START UNIT, CLOSE ZONE were tried */
   const struct answer *answer;  /* of the last failure, else NULL */

@@ -79,8 +79,10 @@ check_stamp (const uint8_t *buf, size_t len, uint64_t off_bytes, size_t lbs,
              unsigned generation)
 {
   for (size_t at = 0; at < len; at += 8)
-    ck_assert_uint_eq (get_be64 (buf + at),
-                       ((off_bytes + at) / lbs) << 20 | (at % lbs) << 4 | generation);
+    if (get_be64 (buf + at) != (((off_bytes + at) / lbs) << 20 | (at % lbs) << 4 | generation))
+      ck_abort_msg ("byte %zu behind %llu is of block %llu", at,
+                    (unsigned long long) off_bytes,
+                    (unsigned long long) get_be64 (buf + at) >> 20);
 }
 
 static inline int

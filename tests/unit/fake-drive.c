@@ -530,6 +530,7 @@ fake_new (uint32_t lbs, unsigned nr_zones, uint64_t zone_lbas, unsigned nr_conv)
   struct fake_drive *f = calloc (1, sizeof *f);
 
   assert (f && nr_zones <= ARRAY_SIZE (f->zones));
+  f->now_ns = NS_PER_S;         /* a clock never reads 0 */
   f->lbs = lbs;
   f->nr_zones = nr_zones;
   f->nr_lbas = nr_zones ? nr_zones * zone_lbas : zone_lbas;
