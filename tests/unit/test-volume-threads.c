@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Many threads on one volume, with the worker reclaiming under them. */
+#undef NDEBUG
+#include <config.h>
+#include <assert.h>
+#include <check.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/bytes.h"
+#include "rig.h"
+
+#define THREADS 8
+
+/* ---- each thread has blocks of its own, between those of the others ---- */
+
+struct owner {
+  pthread_t thread;
+  struct rig *rig;
+  unsigned id, steps;
+  uint64_t seed;
+};
+
+static uint64_t
+next (uint64_t *seed, uint64_t below)
+{
+  *seed ^= *seed << 13;
+  *seed ^= *seed >> 7;
+  *seed ^= *seed << 17;
+  return *seed % below;
+}
+
+/* Stripes of 24 KiB, THREADS of them in turn. */
+#define STRIPE (24 * KiB)
+
+static void
+own_step (struct owner *o, uint8_t *buf)
+{
+  struct rig *const rig = o->rig;
+  const uint64_t stripes = rig->size / (STRIPE * THREADS);
+  const uint64_t base = (next (&o->seed, stripes) * THREADS + o->id) * STRIPE;
+  const uint64_t skip = next (&o->seed, STRIPE);
+  const uint64_t count = 1 + next (&o->seed, STRIPE - skip);
+  const unsigned flags = next (&o->seed, 16) == 0 ? SH_FUA : 0;
+  uint64_t i;
+
+  switch (next (&o->seed, 8)) {
+  case 0:
+    assert (sh_volume_zero (rig->v, count, base + skip, flags) == 0);
+    memset (rig->model + base + skip, 0, count);
+    break;
+  case 1:
+    if (next (&o->seed, 8) == 0)
+      assert (sh_volume_flush (rig->v) == 0);
+    break;
+  case 2 ... 4:
+    assert (sh_volume_pread (rig->v, buf, STRIPE, base, o->id) == 0);
+    assert (memcmp (buf, rig->model + base, STRIPE) == 0);
+    break;
+  default:
+    for (i = 0; i < count; ++i)
+      rig->model[base + skip + i] = next (&o->seed, 255) + 1;
+    assert (sh_volume_pwrite (rig->v, rig->model + base + skip, count, base + skip, flags,
+                              o->id) == 0);
+  }
+}
+
+static void *
+own_work (void *opaque)
+{
+  struct owner *const o = opaque;
+  uint8_t *const buf = malloc (STRIPE);
+  unsigned i;
+
+  assert (buf != NULL);
+  for (i = 0; i < o->steps; ++i)
+    own_step (o, buf);
+  free (buf);
+  return NULL;
+}
+
+static void
+owners (const struct rig_config *config, unsigned steps)
+{
+  struct owner o[THREADS];
+  struct rig rig;
+  unsigned i;
+
+  rig_init (&rig, config);
+  for (i = 0; i < THREADS; ++i) {
+    o[i] = (struct owner) { .rig = &rig, .id = i, .steps = steps, .seed = 77 + i };
+    assert (pthread_create (&o[i].thread, NULL, own_work, &o[i]) == 0);
+  }
+  for (i = 0; i < THREADS; ++i)
+    pthread_join (o[i].thread, NULL);
+  rig_verify_invariants (&rig);
+  rig_verify_all (&rig);
+  rig_reopen (&rig);
+  rig_verify_all (&rig);
+  rig_free (&rig);
+}
+
+START_TEST (neighbours_in_one_block_never_lose_each_others_bytes)
+{
+  owners (&(struct rig_config) {
+    .drive = { .nr_zones = 24, .nr_conv = 8 },
+    .worker = true,
+  }, 1500);
+}
+END_TEST
+
+START_TEST (the_same_with_two_chunks_and_two_random_zones)
+{
+  owners (&(struct rig_config) {
+    .drive = { .nr_zones = 7, .nr_conv = 4 },
+    .reserved = 3,
+    .worker = true,
+  }, 1500);
+}
+END_TEST
+
+START_TEST (the_same_without_the_volumes_thread)
+{
+  owners (&(struct rig_config) {
+    .drive = { .nr_zones = 14, .nr_conv = 3 },
+    .reserved = 1,
+  }, 600);
+}
+END_TEST
+
+/* ---- a stream in pieces, out of order by a little ---- */
+
+struct stream {
+  struct rig *rig;
+  uint64_t next, end, piece;    /* atomic: the next piece to write */
+};
+
+static void *
+stream_work (void *opaque)
+{
+  struct stream *const s = opaque;
+
+  for (;;) {
+    const uint64_t at = __atomic_fetch_add (&s->next, s->piece, __ATOMIC_RELAXED);
+
+    if (at >= s->end)
+      return NULL;
+    assert (sh_volume_pwrite (s->rig->v, s->rig->model + at, s->piece, at, 0, 0) == 0);
+  }
+}
+
+START_TEST (a_stream_through_eight_threads_goes_straight_to_sequential_zones)
+{
+  struct rig rig;
+  struct stream s;
+  pthread_t thread[THREADS];
+  struct sh_volume_stats st;
+  unsigned i;
+
+  rig_init (&rig, &(struct rig_config) {
+    .drive = { .zone_bytes = 4 * MiB, .nr_zones = 40, .nr_conv = 8 },
+    .options = { .reorder_window_ns = 200 * 1000 * 1000 },
+    .worker = true,
+  });
+  s = (struct stream) { .rig = &rig, .end = 20 * rig.zone_bytes, .piece = 64 * KiB };
+  rig_fill (&rig, rig.model, s.end);
+  for (i = 0; i < THREADS; ++i)
+    assert (pthread_create (&thread[i], NULL, stream_work, &s) == 0);
+  for (i = 0; i < THREADS; ++i)
+    pthread_join (thread[i], NULL);
+  st = rig_stats (&rig);
+  /* Chunk 0 has no chunk before it that would tell of a stream. */
+  ck_assert_uint_ge (st.direct_bytes, 19 * rig.zone_bytes);
+  ck_assert_uint_eq (st.direct_bytes + st.in_place_bytes + st.buffered_bytes, s.end);
+  rig_verify_all (&rig);
+  rig_free (&rig);
+}
+END_TEST
+
+int
+main (void)
+{
+  Suite *const s = suite_create ("volume-threads");
+  TCase *const t = tcase_create ("threads");
+  SRunner *r;
+  int failed;
+
+  tcase_add_test (t, neighbours_in_one_block_never_lose_each_others_bytes);
+  tcase_add_test (t, the_same_with_two_chunks_and_two_random_zones);
+  tcase_add_test (t, the_same_without_the_volumes_thread);
+  tcase_add_test (t, a_stream_through_eight_threads_goes_straight_to_sequential_zones);
+  suite_add_tcase (s, t);
+  r = srunner_create (s);
+  srunner_run_all (r, CK_NORMAL);
+  failed = srunner_ntests_failed (r);
+  srunner_free (r);
+  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
