@@ -21,6 +21,7 @@ enum {
 
 int command_check (int argc, char **argv);
 int command_doctor (int argc, char **argv);
+int command_emu (int argc, char **argv);
 int command_format (int argc, char **argv);
 int command_info (int argc, char **argv);
 int command_mount (int argc, char **argv);

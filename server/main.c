@@ -10,6 +10,8 @@ static const struct command commands[] = {
     "check a volume's metadata, and mend it" },
   { "doctor", command_doctor, "[DEVICE]",
     "say what this machine and a drive can do" },
+  { "emu", command_emu, "create|import|export|set|show FILE ...",
+    "emulated drives, each in a file" },
   { "format", command_format, "DEVICE [--force] [--label=TEXT]",
     "make a new volume on a zoned drive" },
   { "info", command_info, "DEVICE [--json]",

@@ -10,9 +10,6 @@
 #include "transport/loader.h"
 #include "transport/transport.h"
 
-#pragma weak emu_transport
-#pragma weak emu_file_probe
-
 static int
 is_name (const char *s, size_t len)
 {
@@ -89,7 +86,7 @@ open_named (struct transport *t, const char *device, const char *colon, unsigned
   const size_t len = (size_t) (colon - device);
 
   for (size_t i = 0; i < ARRAY_SIZE (builtin); ++i)
-    if (builtin[i] && strlen (builtin[i]->name) == len && memcmp (builtin[i]->name, device, len) == 0)
+    if (strlen (builtin[i]->name) == len && memcmp (builtin[i]->name, device, len) == 0)
       return open_builtin (t, builtin[i], colon + 1, flags, err);
   return open_loaded (t, device, len, flags, err);
 }
@@ -125,7 +122,7 @@ open_path (struct transport *t, const char *path, unsigned flags, struct sh_erro
   }
   if (S_ISBLK (st.st_mode) || S_ISCHR (st.st_mode))
     return open_builtin (t, &sg_transport, path, flags, err);
-  if (S_ISREG (st.st_mode) && emu_file_probe && emu_file_probe (path))
+  if (S_ISREG (st.st_mode) && emu_file_probe (path))
     return open_builtin (t, &emu_transport, path, flags, err);
   return refuse_file (path, &st, err);
 }
