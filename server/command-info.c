@@ -160,7 +160,7 @@ print_drive (const struct bdev_info *d)
   printf ("  features  write cache %s, FUA %s, write same %s, unmap %s%s\n",
           d->write_cache ? "on" : "off", d->fua ? "yes" : "no",
           d->max_zeroes_bytes ? "yes" : "no", d->unmap ? "yes" : "no",
-          d->read_only ? ", write protected" : "");
+          d->write_protected ? ", write protected" : "");
 }
 
 static void
@@ -292,7 +292,7 @@ json_drive (const struct bdev_info *d)
   add_flag (o, "fua", d->fua);
   add_flag (o, "unmap", d->unmap);
   add_number (o, "max_zeroes_bytes", d->max_zeroes_bytes);
-  add_flag (o, "read_only", d->read_only);
+  add_flag (o, "write_protected", d->write_protected);
   add_flag (o, "rotational", d->rotational);
   return o;
 }

@@ -125,6 +125,7 @@ struct bdev_info {
   bool fua;                     /* FUA honoured (DPOFUA) */
   bool unmap;
   bool read_only;               /* write protected, or opened so */
+  bool write_protected;         /* the drive itself refuses writes */
   bool rotational;
   uint64_t max_zeroes_bytes;    /* of one BDEV_WRITE_ZEROES; 0: not supported */
 };

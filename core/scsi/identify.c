@@ -267,6 +267,7 @@ read_modes (struct disk *d, struct sh_error *err)
     if (r == -1)
       return -1;
   }
+  info->write_protected = ms.write_protected;
   info->read_only |= ms.write_protected;
   info->fua = ms.dpofua;
   info->write_cache = !ms.has_caching || ms.wce;
