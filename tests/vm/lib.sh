@@ -100,6 +100,12 @@ count_table () {
     "$(count_of syncs)" "$(count_of resets)" "$(count_of tests)"
 }
 
+# format_volume [OPTIONS]: our format on the drive.
+format_volume () { "$SHINGLE" format "$SG" "$@" > /tmp/format.out || fail "format: $(cat /tmp/format.out)"; }
+
+# check_volume: our check finds nothing wrong with what is on the drive.
+check_volume () { "$SHINGLE" check "$SG" > /tmp/check.out 2>&1 || { cat /tmp/check.out; fail "the volume is not clean"; }; }
+
 # ---- the kernel's dm-zoned --------------------------------------------------
 
 # dmz_up NAME: activates the formatted drive.  An unformatted one would crash
@@ -107,7 +113,7 @@ count_table () {
 dmz_up () {
   local magic conv=0
   magic=$(dd if="$BLK" bs=4096 count=1 iflag=direct status=none | od -An -tx4 -N4 | tr -d ' ')
-  [ "$magic" = 5a424444 ] || fail "$BLK is not formatted; it is not activated"
+  [ "$magic" = 445a4244 ] || fail "$BLK is not formatted; it is not activated"
   modprobe dm-zoned
   drive_scheduler
   dmsetup create "$1" --table "0 $(blockdev --getsz "$BLK") zoned $BLK"
@@ -119,8 +125,9 @@ dmz_down () { dmsetup remove --retry "$1"; }
 # ---- our server -------------------------------------------------------------
 
 SHINGLE=$VM_BUILD/server/shingle
-plugin () { echo "$VM_BUILD/plugins/$1/.libs/nbdkit-$1-plugin.so"; }
-filter () { echo "$VM_BUILD/plugins/$1/.libs/nbdkit-$1-filter.so"; }
+plugin () { built "$VM_BUILD/plugins/$1/.libs/nbdkit-$1-plugin.so"; }
+filter () { built "$VM_BUILD/plugins/$1/.libs/nbdkit-$1-filter.so"; }
+built () { [ -f "$1" ] || fail "not built: $1"; echo "$1"; }
 
 # serve NAME ARGUMENTS...: nbdkit in the background on the socket /tmp/NAME.sock;
 # $SERVER is its process.
@@ -172,3 +179,7 @@ LOG_FAULTS='WARNING|\bBUG:|[Oo]ops|Call Trace|hung task|blocked for more|I/O err
 LOG_FAULTS+='|critical|[Uu]naligned write|Sense Key|device-mapper:.*([Ee]rror|[Ff]ail|[Ii]nvalid)'
 LOG_FAULTS+='|dm-zoned.*([Ee]rror|[Ff]ail|dying|[Ii]nvalid)'
 LOG_FAULTS+='|(EXT4-fs|XFS|BTRFS|F2FS-fs).*([Ee]rror|[Cc]orrupt|[Ww]arning)'
+
+# ---- stamped blocks ---------------------------------------------------------
+
+stamps () { python3 "$VM_SOURCE/tests/vm/stamps.py" "$@"; }
