@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of the queue share; see mq.h for how it works. */
+#ifndef MQ_INTERNAL_H
+#define MQ_INTERNAL_H
+
+#include <pthread.h>
+
+#include "base/clock.h"
+#include "mq/mq.h"
+
+/* struct mq.state: how many requests of each class are inside, 20 bits each,
+   and one bit that says something is held back. */
+#define STATE_SHIFT(class) (20 * (class))
+#define STATE_ONE(class) (UINT64_C (1) << STATE_SHIFT (class))
+#define STATE_COUNT(state, class) ((unsigned) ((state) >> STATE_SHIFT (class)) & 0xfffff)
+#define STATE_QUEUED (UINT64_C (1) << 63)
+
+/* Where a request is; the dispatcher's. */
+enum mq_place {
+  MQ_OUTSIDE,                   /* not handed in, in flight, or on the incoming list */
+  MQ_IN_DIRECT,
+  MQ_IN_SCHED,                  /* on its hwq's list; with deadline in the scheduler too */
+  MQ_HELD,                      /* the class's window is full */
+  MQ_PLUGGED,                   /* waits for its zone */
+};
+
+/* struct mq_request.turn */
+enum { TURN_WAIT, TURN_ASLEEP, TURN_GO, TURN_DONE };
+
+struct hwq {
+  /* Any thread; on cache lines of their own. */
+  _Alignas (64) atomic_ullong at_once[DL_NR_CLASSES]; /* queued, run and dispatched in one */
+  atomic_ullong completed[DL_NR_CLASSES];
+  atomic_ullong came_in[DL_NR_CLASSES]; /* to the queue, not at once */
+  atomic_ullong dispatched;     /* from the queue */
+  atomic_ullong merged;
+
+  /* The dispatcher's. */
+  _Alignas (64) atomic_ullong run, useless_runs;
+  struct list queued;           /* of requests, by arrival */
+  struct list busy;             /* on mq.busy while `queued` is not empty */
+  struct list held[DL_NR_CLASSES][DL_NR_DIRS];
+  struct list held_link[DL_NR_CLASSES][DL_NR_DIRS];
+  uint64_t seen;                /* requests at the last look */
+  unsigned load;                /* in flight or queued at recent looks, in 16ths */
+};
+
+struct mq {
+  /* Changed by every request. */
+  _Alignas (64) atomic_ullong state;
+  _Alignas (64) _Atomic (struct mq_request *) incoming;
+  atomic_uint kicks;
+
+  /* Read by every request, seldom changed. */
+  _Alignas (64) struct hwq *hwq;
+  unsigned nr_hwqs;
+  struct tag_user *user;
+  atomic_ullong blocks_inline[DL_NR_CLASSES]; /* bits of state */
+  atomic_uint depth, async_depth;
+  atomic_uint headroom;         /* tags kept for hwqs with nothing in flight */
+  atomic_bool async_limited;    /* async_depth is below depth */
+  atomic_int sched, run;
+  _Atomic uint8_t *zone_state;  /* enum zone_state of each zone; NULL: no zones */
+  const struct mq_device_ops *ops;
+  void *device;
+  const struct sh_clock *clock;
+  uint16_t *tag_hwq;            /* who holds a tag, for listings */
+  struct tagset *set;
+
+  /* The dispatcher's. */
+  _Alignas (64) struct deadline dl;
+  struct list busy;             /* hwqs with requests in the scheduler, in turn */
+  struct list direct, plugged;  /* requests */
+  struct list held_ring[DL_NR_CLASSES][DL_NR_DIRS]; /* hwqs */
+  unsigned nr_sched, nr_direct, nr_plugged, nr_held;
+  unsigned held[DL_NR_CLASSES];
+  uint64_t looked_ns;           /* at which hwqs are in use */
+  atomic_uint async_inside[DL_NR_CLASSES];
+
+  atomic_bool zones_released;   /* a write that others wait for is done */
+
+  /* Counters. */
+  atomic_ullong owner_wakes, refused, requeued;
+  atomic_ullong longest_turn_ns, longest_wait_ns;
+  atomic_ullong merged[DL_NR_CLASSES];
+
+  /* The timer of requests that the device refused. */
+  pthread_mutex_t timer_lock;
+  pthread_cond_t timer_cond;
+  pthread_t timer;
+  bool timer_started, timer_stop;
+  uint64_t timer_ns;            /* when to run; 0: not */
+
+  struct mq_options options;
+  char name[64];
+};
+
+enum zone_state {
+  ZONE_QUIET = 0,
+  ZONE_BUSY = 1,                /* a write is inside */
+  ZONE_WAITED_FOR = 2,          /* others are plugged */
+};
+
+/* Runs the queue on behalf of hwq: dispatches what may go. */
+void mq_run_queue (struct mq *mq, struct hwq *hwq);
+/* The same, also with nothing to do: counts as a run. */
+void mq_run_queue_anyway (struct mq *mq, struct hwq *hwq);
+
+/* Runs fn as the dispatcher, then the queue. */
+void mq_as_dispatcher (struct mq *mq, void (*fn) (struct mq *mq, void *opaque),
+                       void *opaque);
+
+/* The dispatcher only. */
+bool mq_withdraw_locked (struct mq *mq, struct mq_request *rq);
+void mq_switch_sched_locked (struct mq *mq, enum mq_sched sched);
+
+/* A write takes its zone, if nobody has it or waits for it. */
+bool mq_zone_try_own (struct mq *mq, struct mq_request *rq);
+
+/* A request (not its merged companions) is through: zone, counters, state.  The
+   tag has been given back.  Returns the state before. */
+uint64_t mq_leave (struct mq *mq, struct mq_request *rq);
+
+void mq_owner_wake (struct mq *mq, struct mq_request *rq, uint32_t turn);
+
+static inline unsigned
+mq_hwq_in_flight (struct hwq *hwq)
+{
+  uint64_t n = atomic_load_explicit (&hwq->dispatched, memory_order_relaxed);
+  int c;
+
+  for (c = 0; c < DL_NR_CLASSES; ++c)
+    n += atomic_load_explicit (&hwq->at_once[c], memory_order_relaxed) -
+      atomic_load_explicit (&hwq->completed[c], memory_order_relaxed);
+  return (unsigned) n;
+}
+
+/* Tags that are left to hwqs with nothing in flight; never all of them. */
+static inline unsigned
+mq_headroom (struct mq *mq)
+{
+  const unsigned headroom = atomic_load_explicit (&mq->headroom, memory_order_relaxed);
+
+  if (headroom == 0)
+    return 0;
+  const unsigned quarter = tag_user_limit (mq->user) / 4;
+
+  return headroom < quarter ? headroom : quarter;
+}
+
+static inline void
+mq_count (atomic_ullong *counter)
+{
+  atomic_fetch_add_explicit (counter, 1, memory_order_relaxed);
+}
+
+static inline void
+mq_note_longest (atomic_ullong *longest, uint64_t ns)
+{
+  if (ns > atomic_load_explicit (longest, memory_order_relaxed))
+    atomic_store_explicit (longest, ns, memory_order_relaxed);
+}
+
+#endif

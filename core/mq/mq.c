@@ -1,0 +1,705 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The life of a queue and of its requests; dispatch.c has the dispatcher. */
+#include <config.h>
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/bytes.h"
+#include "base/error.h"
+#include "mq/futex.h"
+#include "mq/internal.h"
+
+#define REQUEUE_NS (3 * NS_PER_MS)
+#define GIVE_UP_POLL_NS (100 * NS_PER_MS)
+
+/* -- requests ----------------------------------------------------------------------- */
+
+void
+mq_request_init (struct mq_request *rq)
+{
+  dl_request_init (&rq->dl);
+  rq->kind = MQ_SCHEDULED;
+  rq->reserved = false;
+  rq->zone = MQ_NO_ZONE;
+  rq->hwq = 0;
+  rq->end_io = NULL;
+  rq->opaque = NULL;
+}
+
+/* What a queue does not find set by mq_request_init. */
+static void
+prepare (struct mq_request *rq)
+{
+  rq->error = 0;
+  rq->first = rq->last_merged = rq;
+  rq->next_merged = NULL;
+  rq->place = MQ_OUTSIDE;
+  rq->owns_zone = rq->counted_async = rq->at_head = false;
+}
+
+static bool
+is_async (const struct mq_request *rq)
+{
+  return rq->dl.dir == DL_WRITE;
+}
+
+/* Room for one more that is not a read. */
+static bool
+async_room (struct mq *mq, struct mq_request *rq)
+{
+  atomic_uint *inside = &mq->async_inside[rq->dl.prio_class];
+
+  if (!is_async (rq) || !atomic_load_explicit (&mq->async_limited, memory_order_relaxed))
+    return true;
+  if (atomic_fetch_add (inside, 1) >= atomic_load (&mq->async_depth)) {
+    atomic_fetch_sub (inside, 1);
+    return false;
+  }
+  rq->counted_async = true;
+  return true;
+}
+
+/* -- at once, in the submitter's thread ------------------------------------------------- */
+
+/* A busy hwq leaves a few tags to those that have nothing in flight. */
+static unsigned
+inline_keep (struct mq *mq, struct hwq *hwq)
+{
+  if (atomic_load_explicit (&mq->headroom, memory_order_relaxed) == 0 ||
+      mq_hwq_in_flight (hwq) == 0)
+    return 0;
+  return mq_headroom (mq);
+}
+
+static bool
+start_direct_at_once (struct mq *mq, struct mq_request *rq)
+{
+  if (atomic_load (&mq->state) & STATE_QUEUED)
+    return false;
+  rq->tag = rq->reserved ? tag_get_reserved (mq->user) : -1;
+  if (rq->tag == -1)
+    rq->tag = tag_get (mq->user, rq->hwq, 0);
+  return rq->tag != -1;
+}
+
+/* `before` is the state before the request was counted. */
+static bool
+start_scheduled_at_once (struct mq *mq, struct mq_request *rq, uint64_t before)
+{
+  const unsigned c = rq->dl.prio_class;
+
+  if (before & atomic_load_explicit (&mq->blocks_inline[c], memory_order_relaxed))
+    return false;
+  if (STATE_COUNT (before, c) >= atomic_load_explicit (&mq->depth, memory_order_relaxed))
+    return false;
+  if (!async_room (mq, rq))
+    return false;
+  if (rq->zone != MQ_NO_ZONE && !rq->owns_zone && !mq_zone_try_own (mq, rq))
+    return false;
+  rq->tag = tag_get (mq->user, rq->hwq, inline_keep (mq, &mq->hwq[rq->hwq]));
+  return rq->tag != -1;
+}
+
+/* True: it has a tag and its turn; false: it has been counted, and is to be
+   pushed. */
+static bool
+start_at_once (struct mq *mq, struct mq_request *rq)
+{
+  struct hwq *hwq = &mq->hwq[rq->hwq];
+  const unsigned c = rq->dl.prio_class;
+  bool started;
+
+  assert (rq->hwq < mq->nr_hwqs);
+  prepare (rq);
+  if (rq->kind == MQ_DIRECT)
+    started = start_direct_at_once (mq, rq);
+  else
+    started = start_scheduled_at_once (mq, rq, atomic_fetch_add (&mq->state, STATE_ONE (c)));
+  if (!started) {
+    mq_count (&hwq->came_in[c]);
+    return false;
+  }
+  mq->tag_hwq[rq->tag] = rq->hwq;
+  mq_count (&hwq->at_once[c]);
+  return true;
+}
+
+/* -- into the queue ------------------------------------------------------------------------- */
+
+/* A chain of requests, first to last in order of submission. */
+static void
+push (struct mq *mq, struct mq_request *newest, struct mq_request *oldest)
+{
+  struct mq_request *head = atomic_load_explicit (&mq->incoming, memory_order_relaxed);
+
+  do
+    oldest->next = head;
+  while (!atomic_compare_exchange_weak (&mq->incoming, &head, newest));
+}
+
+/* All of one class, unzoned: one count, tags in one go. */
+static unsigned
+start_batch_at_once (struct mq *mq, struct mq_request **rq, unsigned n)
+{
+  const unsigned c = rq[0]->dl.prio_class;
+  struct hwq *hwq = &mq->hwq[rq[0]->hwq];
+  uint64_t before = atomic_fetch_add (&mq->state, STATE_ONE (c) * n);
+  int tags[64];
+  unsigned got = 0, i;
+
+  assert (n <= ARRAY_SIZE (tags));
+  if (!(before & atomic_load_explicit (&mq->blocks_inline[c], memory_order_relaxed)) &&
+      STATE_COUNT (before, c) + n <= atomic_load_explicit (&mq->depth, memory_order_relaxed))
+    got = tag_get_batch (mq->user, rq[0]->hwq, inline_keep (mq, hwq), tags, n);
+  for (i = 0; i < n; ++i) {
+    prepare (rq[i]);
+    if (i < got) {
+      rq[i]->tag = tags[i];
+      mq->tag_hwq[tags[i]] = rq[i]->hwq;
+    }
+  }
+  if (got)
+    atomic_fetch_add_explicit (&hwq->at_once[c], got, memory_order_relaxed);
+  if (got < n)
+    atomic_fetch_add_explicit (&hwq->came_in[c], n - got, memory_order_relaxed);
+  return got;
+}
+
+static bool
+alike (struct mq *mq, struct mq_request **rq, unsigned n)
+{
+  unsigned i;
+
+  if (atomic_load_explicit (&mq->async_limited, memory_order_relaxed))
+    return false;
+  for (i = 0; i < n; ++i)
+    if (rq[i]->kind != MQ_SCHEDULED || rq[i]->zone != MQ_NO_ZONE ||
+        rq[i]->dl.prio_class != rq[0]->dl.prio_class)
+      return false;
+  return true;
+}
+
+static void
+push_all (struct mq *mq, struct mq_request **rq, unsigned n)
+{
+  unsigned i;
+
+  for (i = 1; i < n; ++i)
+    rq[i]->next = rq[i - 1];
+  push (mq, rq[n - 1], rq[0]);
+  mq_run_queue (mq, &mq->hwq[rq[0]->hwq]);
+}
+
+static void
+submit_alike (struct mq *mq, struct mq_request **rq, unsigned n)
+{
+  const unsigned got = start_batch_at_once (mq, rq, n);
+
+  if (got < n)
+    push_all (mq, rq + got, n - got);
+  if (got)
+    mq->ops->issue (mq->device, rq, got);
+}
+
+void
+mq_submit (struct mq *mq, struct mq_request **rq, unsigned n)
+{
+  unsigned i, step;
+
+  for (i = 0; i < n; i += step) {
+    step = MIN (n - i, 64);
+    if (step > 1 && alike (mq, rq + i, step)) {
+      submit_alike (mq, rq + i, step);
+      continue;
+    }
+    step = 1;
+    if (start_at_once (mq, rq[i]))
+      mq->ops->issue (mq->device, rq + i, 1);
+    else
+      push_all (mq, rq + i, 1);
+  }
+}
+
+/* -- completion --------------------------------------------------------------------------------- */
+
+static void
+release_zone (struct mq *mq, struct mq_request *rq)
+{
+  _Atomic uint8_t *state = &mq->zone_state[rq->zone];
+  uint8_t busy = ZONE_BUSY;
+
+  rq->owns_zone = false;
+  if (atomic_compare_exchange_strong (state, &busy, ZONE_QUIET))
+    return;
+  atomic_store (state, ZONE_WAITED_FOR);
+  atomic_store (&mq->zones_released, true);
+}
+
+uint64_t
+mq_leave (struct mq *mq, struct mq_request *rq)
+{
+  const unsigned c = rq->dl.prio_class;
+
+  if (rq->owns_zone)
+    release_zone (mq, rq);
+  if (rq->counted_async)
+    atomic_fetch_sub (&mq->async_inside[c], 1);
+  mq_count (&mq->hwq[rq->hwq].completed[c]);
+  return atomic_fetch_sub (&mq->state, rq->kind == MQ_DIRECT ? 0 : STATE_ONE (c));
+}
+
+static void
+run_all_hwqs (struct mq *mq)
+{
+  unsigned i;
+
+  for (i = 0; i < mq->nr_hwqs; ++i)
+    mq_run_queue_anyway (mq, &mq->hwq[i]);
+}
+
+/* A tag came back from `hwq`, whose request has left `state`. */
+static void
+after_completion (struct mq *mq, struct hwq *hwq, uint64_t state)
+{
+  if (atomic_load_explicit (&mq->run, memory_order_relaxed) == MQ_RUN_ALL)
+    run_all_hwqs (mq);
+  else if (state & STATE_QUEUED && !tag_others_first (mq->user))
+    mq_run_queue (mq, hwq);
+  tag_pass_on (mq->user);
+}
+
+/* The requests that were merged into `leader` share its fate. */
+static void
+finish_merged (struct mq *mq, struct mq_request *leader)
+{
+  struct mq_request *rq, *next;
+
+  for (rq = leader->first; rq; rq = next) {
+    next = rq->next_merged;
+    if (rq == leader)
+      continue;
+    rq->error = leader->error;
+    if (rq->end_io)
+      rq->end_io (rq);
+    else
+      mq_owner_wake (mq, rq, TURN_DONE);
+  }
+}
+
+static void
+end_io (struct mq *mq, struct mq_request *rq, int error)
+{
+  rq->error = error;
+  if (rq->first != rq || rq->next_merged)
+    finish_merged (mq, rq);
+  if (rq->end_io)
+    rq->end_io (rq);
+}
+
+void
+mq_complete (struct mq *mq, struct mq_request *rq, int error)
+{
+  struct hwq *hwq = &mq->hwq[rq->hwq];
+  uint64_t state;
+
+  tag_put (mq->user, rq->tag);
+  state = mq_leave (mq, rq);
+  end_io (mq, rq, error);
+  after_completion (mq, hwq, state);
+}
+
+void
+mq_complete_batch (struct mq *mq, struct mq_request **rq, unsigned n, int error)
+{
+  struct hwq *hwq = &mq->hwq[rq[0]->hwq];
+  uint64_t state = 0;
+  unsigned i;
+
+  for (i = 0; i < n; ++i) {
+    tag_put (mq->user, rq[i]->tag);
+    state |= mq_leave (mq, rq[i]);
+  }
+  for (i = 0; i < n; ++i)
+    end_io (mq, rq[i], error);
+  after_completion (mq, hwq, state);
+}
+
+/* -- requests that the device refused -------------------------------------------------------------- */
+
+static void *
+run_later (void *opaque)
+{
+  struct mq *mq = opaque;
+
+  pthread_mutex_lock (&mq->timer_lock);
+  while (!mq->timer_stop) {
+    if (mq->timer_ns == 0) {
+      pthread_cond_wait (&mq->timer_cond, &mq->timer_lock);
+      continue;
+    }
+    if (sh_now (mq->clock) < mq->timer_ns) {
+      sh_cond_wait_until (mq->clock, &mq->timer_cond, &mq->timer_lock, mq->timer_ns);
+      continue;
+    }
+    mq->timer_ns = 0;
+    pthread_mutex_unlock (&mq->timer_lock);
+    mq_run_queue (mq, &mq->hwq[0]);
+    pthread_mutex_lock (&mq->timer_lock);
+  }
+  pthread_mutex_unlock (&mq->timer_lock);
+  return NULL;
+}
+
+static void
+run_in_a_while (struct mq *mq)
+{
+  pthread_mutex_lock (&mq->timer_lock);
+  if (!mq->timer_started)
+    mq->timer_started = pthread_create (&mq->timer, NULL, run_later, mq) == 0;
+  mq->timer_ns = sh_now (mq->clock) + REQUEUE_NS;
+  pthread_cond_signal (&mq->timer_cond);
+  pthread_mutex_unlock (&mq->timer_lock);
+}
+
+/* Pushed without a run: the completions of others will run the queue, because
+   the bit is set before we look whether there are any.  If there are none, the
+   timer does. */
+void
+mq_requeue (struct mq *mq, struct mq_request *rq)
+{
+  mq_count (&mq->requeued);
+  atomic_fetch_sub_explicit (&mq->hwq[rq->hwq].dispatched, 1, memory_order_relaxed);
+  rq->at_head = true;
+  rq->dl.counted = false;
+  tag_put (mq->user, rq->tag);
+  push (mq, rq, rq);
+  atomic_fetch_or (&mq->state, STATE_QUEUED);
+  if (tag_user_in_use (mq->user) == 0)
+    run_in_a_while (mq);
+  tag_pass_on (mq->user);
+}
+
+/* -- synchronous owners --------------------------------------------------------------------------------- */
+
+void
+mq_owner_wake (struct mq *mq, struct mq_request *rq, uint32_t turn)
+{
+  if (atomic_exchange (&rq->turn, turn) == TURN_ASLEEP) {
+    mq_count (&mq->owner_wakes);
+    futex_wake_one (&rq->turn, false);
+  }
+}
+
+struct withdrawal {
+  struct mq_request *rq;
+  bool done;
+};
+
+static void
+withdraw (struct mq *mq, void *opaque)
+{
+  struct withdrawal *w = opaque;
+
+  w->done = mq_withdraw_locked (mq, w->rq);
+}
+
+/* Out of the queue, unless it is too late for that. */
+static bool
+give_up (struct mq *mq, struct mq_request *rq)
+{
+  struct withdrawal w = { .rq = rq };
+  struct hwq *hwq = &mq->hwq[rq->hwq];
+
+  mq_as_dispatcher (mq, withdraw, &w);
+  if (w.done) {
+    mq_count (&hwq->dispatched);
+    mq_leave (mq, rq);
+    mq_run_queue (mq, hwq);
+  }
+  return w.done;
+}
+
+static enum mq_turn
+wait_for_turn (struct mq *mq, struct mq_request *rq)
+{
+  uint32_t turn = TURN_WAIT;
+  bool giving_up = false;
+
+  for (;;) {
+    if (turn == TURN_WAIT)
+      atomic_compare_exchange_strong (&rq->turn, &turn, TURN_ASLEEP);
+    turn = atomic_load (&rq->turn);
+    if (turn == TURN_GO)
+      return MQ_GO;
+    if (turn == TURN_DONE)
+      return MQ_DONE;
+    futex_wait (&rq->turn, TURN_ASLEEP, GIVE_UP_POLL_NS, false);
+    turn = atomic_load (&rq->turn);
+    if (turn == TURN_ASLEEP && !giving_up && mq->ops->give_up && mq->ops->give_up (mq->device)) {
+      giving_up = true;
+      if (give_up (mq, rq))
+        return MQ_GAVE_UP;
+    }
+  }
+}
+
+enum mq_turn
+mq_begin (struct mq *mq, struct mq_request *rq)
+{
+  if (start_at_once (mq, rq))
+    return MQ_GO;
+  atomic_store_explicit (&rq->turn, TURN_WAIT, memory_order_relaxed);
+  push (mq, rq, rq);
+  mq_run_queue (mq, &mq->hwq[rq->hwq]);
+  return wait_for_turn (mq, rq);
+}
+
+void
+mq_end (struct mq *mq, struct mq_request *rq, int error)
+{
+  mq_complete (mq, rq, error);
+}
+
+/* -- life -------------------------------------------------------------------------------------------------- */
+
+static void
+wake_queue (void *opaque)
+{
+  struct mq *mq = opaque;
+
+  mq_run_queue (mq, &mq->hwq[0]);
+  tag_pass_on (mq->user);
+}
+
+static void
+init_hwq (struct hwq *hwq)
+{
+  unsigned c, d;
+
+  list_init (&hwq->queued);
+  list_init (&hwq->busy);
+  for (c = 0; c < DL_NR_CLASSES; ++c)
+    for (d = 0; d < DL_NR_DIRS; ++d) {
+      list_init (&hwq->held[c][d]);
+      list_init (&hwq->held_link[c][d]);
+    }
+}
+
+static void
+init_lists (struct mq *mq)
+{
+  unsigned c, d, i;
+
+  list_init (&mq->busy);
+  list_init (&mq->direct);
+  list_init (&mq->plugged);
+  for (c = 0; c < DL_NR_CLASSES; ++c)
+    for (d = 0; d < DL_NR_DIRS; ++d)
+      list_init (&mq->held_ring[c][d]);
+  for (i = 0; i < mq->nr_hwqs; ++i)
+    init_hwq (&mq->hwq[i]);
+}
+
+/* depth and async_depth as given, or what 0 means. */
+static void
+set_depths (struct mq *mq)
+{
+  const struct mq_options *o = &mq->options;
+  const unsigned depth = o->depth ? o->depth : 2 * tagset_depth (mq->set);
+  const unsigned async_depth = o->async_depth ? o->async_depth : depth;
+
+  atomic_store (&mq->depth, depth);
+  atomic_store (&mq->async_depth, async_depth);
+  atomic_store (&mq->async_limited, async_depth < depth);
+}
+
+static int
+allocate (struct mq *mq, const struct mq_config *config)
+{
+  mq->hwq = aligned_alloc (64, mq->nr_hwqs * sizeof *mq->hwq);
+  mq->tag_hwq = calloc (TAGSET_MAX_TAGS + TAGSET_MAX_RESERVED, sizeof *mq->tag_hwq);
+  if (config->nr_zones)
+    mq->zone_state = calloc (config->nr_zones, sizeof *mq->zone_state);
+  if (mq->hwq == NULL || mq->tag_hwq == NULL || (config->nr_zones && !mq->zone_state))
+    return -1;
+  memset (mq->hwq, 0, mq->nr_hwqs * sizeof *mq->hwq);
+  return 0;
+}
+
+static void
+deallocate (struct mq *mq)
+{
+  free (mq->hwq);
+  free (mq->tag_hwq);
+  free ((void *) mq->zone_state);
+  free (mq);
+}
+
+static void
+configure (struct mq *mq, const struct mq_config *config)
+{
+  struct dl_limits limits = config->limits;
+
+  mq->options = config->options;
+  mq->set = config->tagset;
+  mq->ops = config->ops;
+  mq->device = config->device;
+  mq->clock = config->clock ? config->clock : &sh_clock_monotonic;
+  strncpy (mq->name, config->name, sizeof mq->name - 1);
+  limits.zone_sectors = config->nr_zones ? config->zone_sectors : 0;
+  dl_init (&mq->dl, 1);
+  dl_set_limits (&mq->dl, &limits);
+  dl_set_tunables (&mq->dl, &config->options.tunables);
+  mq->options.tunables = mq->dl.tunables;
+  atomic_store (&mq->run, config->options.run);
+  init_lists (mq);
+  set_depths (mq);
+  mq_switch_sched_locked (mq, config->options.sched);
+  pthread_mutex_init (&mq->timer_lock, NULL);
+  sh_cond_init (&mq->timer_cond);
+}
+
+int
+mq_create (const struct mq_config *config, struct mq **ret, struct sh_error *err)
+{
+  struct mq *mq;
+
+  if (config->options.hwqs < 1 || config->options.hwqs > MQ_MAX_HWQS)
+    return sh_fail (err, EINVAL, "hwqs: %u is outside 1 ... %u", config->options.hwqs,
+                    MQ_MAX_HWQS);
+  mq = aligned_alloc (64, (sizeof *mq + 63) & ~(size_t) 63);
+  if (mq == NULL)
+    return sh_fail (err, errno, "%s: %s", config->name, strerror (errno));
+  memset (mq, 0, sizeof *mq);
+  mq->nr_hwqs = config->options.hwqs;
+  if (allocate (mq, config) == -1) {
+    deallocate (mq);
+    return sh_fail (err, ENOMEM, "%s: %s", config->name, strerror (ENOMEM));
+  }
+  configure (mq, config);
+  if (tag_user_add (mq->set, mq->name, wake_queue, mq, &mq->user, err) == -1) {
+    deallocate (mq);
+    return -1;
+  }
+  *ret = mq;
+  return 0;
+}
+
+void
+mq_destroy (struct mq *mq)
+{
+  pthread_mutex_lock (&mq->timer_lock);
+  mq->timer_stop = true;
+  pthread_cond_signal (&mq->timer_cond);
+  pthread_mutex_unlock (&mq->timer_lock);
+  if (mq->timer_started)
+    pthread_join (mq->timer, NULL);
+  mq_check_idle (mq);
+  tag_user_remove (mq->user);
+  pthread_mutex_destroy (&mq->timer_lock);
+  pthread_cond_destroy (&mq->timer_cond);
+  deallocate (mq);
+}
+
+unsigned
+mq_nr_hwqs (const struct mq *mq)
+{
+  return mq->nr_hwqs;
+}
+
+struct tagset *
+mq_tagset (struct mq *mq)
+{
+  return mq->set;
+}
+
+const struct mq_options *
+mq_get_options (const struct mq *mq)
+{
+  return &mq->options;
+}
+
+/* -- changes ------------------------------------------------------------------------------------------------- */
+
+static void
+switch_sched (struct mq *mq, void *opaque)
+{
+  mq_switch_sched_locked (mq, *(enum mq_sched *) opaque);
+}
+
+void
+mq_set_sched (struct mq *mq, enum mq_sched sched)
+{
+  mq_as_dispatcher (mq, switch_sched, &sched);
+}
+
+static void
+change_tunables (struct mq *mq, void *opaque)
+{
+  dl_set_tunables (&mq->dl, opaque);
+  mq->options.tunables = mq->dl.tunables;
+}
+
+void
+mq_set_tunables (struct mq *mq, const struct dl_tunables *tunables)
+{
+  mq_as_dispatcher (mq, change_tunables, (void *) tunables);
+}
+
+void
+mq_set_run (struct mq *mq, enum mq_run run)
+{
+  mq->options.run = run;
+  atomic_store (&mq->run, run);
+}
+
+static void
+change_depths (struct mq *mq, void *opaque)
+{
+  const struct mq_options *o = opaque;
+
+  mq->options.depth = o->depth;
+  mq->options.async_depth = o->async_depth;
+  set_depths (mq);
+}
+
+/* These are part of what other threads hold on to. */
+static bool
+is_fixed (const char *key)
+{
+  static const char *const fixed[] = { "tagset", "reserved_tags", "hwqs", "control" };
+  size_t i;
+
+  for (i = 0; i < ARRAY_SIZE (fixed); ++i)
+    if (strcmp (key, fixed[i]) == 0)
+      return true;
+  return false;
+}
+
+int
+mq_set_option (struct mq *mq, const char *key, const char *value, struct sh_error *err)
+{
+  struct mq_options o = mq->options;
+  int r;
+
+  if (is_fixed (key))
+    return sh_fail (err, EBUSY, "%s: cannot be changed while running", key);
+  r = mq_option (&o, key, value, err);
+  if (r == 0)
+    return sh_fail (err, EINVAL, "%s: there is no such option", key);
+  if (r == -1)
+    return -1;
+  if (o.tags != mq->options.tags) {
+    if (tagset_resize (mq->set, o.tags, err) == -1)
+      return -1;
+    mq->options.tags = o.tags;
+  }
+  mq->options.prio = o.prio;
+  mq_set_tunables (mq, &o.tunables);
+  mq_as_dispatcher (mq, change_depths, &o);
+  mq_set_run (mq, o.run);
+  if (o.sched != mq->options.sched)
+    mq_set_sched (mq, o.sched);
+  return 0;
+}
