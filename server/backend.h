@@ -16,7 +16,7 @@
 #include <stdio.h>
 
 struct sh_error;
-struct json_object;
+struct served;
 
 enum backend_op {
   BACKEND_READ,
@@ -64,9 +64,9 @@ struct backend_ops {
                   backend_extent_fn fn, void *opaque);
   /* Bytes that hold data, for st_blocks.  NULL: the size. */
   uint64_t (*allocated) (struct backend *b);
-  /* What goes on inside, as the control socket tells it; the caller puts the
-     object.  NULL: nothing to tell. */
-  struct json_object *(*stats) (struct backend *b);
+  /* Fills in what the control socket can tell about the inside: device,
+     volume, mq.  NULL: nothing. */
+  void (*describe) (struct backend *b, struct served *s);
   /* Flushes and frees; -1 when what was written may not be safe (err). */
   int (*close) (struct backend *b, struct sh_error *err);
 };

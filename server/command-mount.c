@@ -15,15 +15,20 @@
 #include "commands.h"
 #include "front.h"
 #include "mount-options.h"
+#include "stack/control.h"
 #include "stack/opstats.h"
+#include "stack/served.h"
 
 #define NAME "shingle mount"
 
 struct mount {
   struct mount_options options;
   struct backend *backends[FRONT_MAX_BACKENDS];
+  struct served served[FRONT_MAX_BACKENDS];
+  char names[FRONT_MAX_BACKENDS][80];   /* of served */
   unsigned nr_backends;
-  struct opstats *opstats;
+  struct served_set served_set;
+  struct control *control;
   struct front *front;
   bool pid_written;
 };
@@ -58,7 +63,44 @@ open_source (struct mount *m, const struct mount_source *s, struct backend **b,
     .read_only = m->options.front.read_only,
   };
 
-  return backend_nbd_open (&nbd, b, err);
+  if (s->command || backend_nbd_is_uri (s->text))
+    return backend_nbd_open (&nbd, b, err);
+  return backend_volume_open (s->text, &m->options.stack, b, err);
+}
+
+static bool
+name_taken (const struct mount *m, const char *name)
+{
+  unsigned i;
+
+  for (i = 0; i < m->nr_backends; ++i)
+    if (strcmp (m->names[i], name) == 0)
+      return true;
+  /* In a folder there is stats/, too. */
+  return strcmp (name, "stats") == 0;
+}
+
+/* Equal names get "-2", "-3" ... appended. */
+static int
+describe (struct mount *m, struct backend *b, struct sh_error *err)
+{
+  struct served *s = &m->served[m->nr_backends];
+  char *name = m->names[m->nr_backends];
+  unsigned i;
+
+  snprintf (name, sizeof m->names[0], "%s", b->name);
+  for (i = 2; name_taken (m, name); ++i)
+    snprintf (name, sizeof m->names[0], "%.60s-%u", b->name, i);
+  *s = (struct served) {
+    .name = name,
+    .size_bytes = b->size,
+    .opstats = opstats_new (),
+  };
+  if (!s->opstats)
+    return sh_fail (err, ENOMEM, "no memory");
+  if (b->ops->describe)
+    b->ops->describe (b, s);
+  return 0;
 }
 
 static int
@@ -68,9 +110,14 @@ open_backends (struct mount *m, struct sh_error *err)
   unsigned i;
 
   for (i = 0; i < m->options.nr_sources; ++i) {
+    int r;
+
     if (open_source (m, &m->options.sources[i], &m->backends[i], err) == -1)
       return -1;
+    r = describe (m, m->backends[i], err);
     m->nr_backends++;
+    if (r == -1)
+      return -1;
     all_read_only &= m->backends[i]->read_only;
   }
   m->options.front.read_only = all_read_only;
@@ -93,8 +140,21 @@ close_backends (struct mount *m)
       background_report (&err);
       r = -1;
     }
+    opstats_free (m->served[m->nr_backends].opstats);
   }
   return r;
+}
+
+static int
+open_control (struct mount *m, struct sh_error *err)
+{
+  m->served_set = (struct served_set) { m->served, m->nr_backends };
+  if (!m->options.control)
+    return 0;
+  if (control_open (m->options.control, served_answer, &m->served_set, &background_log,
+                    &m->control, err) == -1)
+    return -1;
+  return control_start (m->control, err);
 }
 
 static int
@@ -102,12 +162,9 @@ set_up (struct mount *m, struct sh_error *err)
 {
   const struct mount_source *first = &m->options.sources[0];
 
-  m->opstats = opstats_new ();
-  if (!m->opstats)
-    return sh_fail (err, ENOMEM, "no memory");
   m->options.front.source = first->text ? first->text : first->command[0];
-  if (open_backends (m, err) == -1
-      || front_new (&m->options.front, m->backends, m->nr_backends, m->opstats,
+  if (open_backends (m, err) == -1 || open_control (m, err) == -1
+      || front_new (&m->options.front, m->backends, m->served, m->nr_backends,
                     &m->front, err) == -1)
     return -1;
   running = m->front;
@@ -146,11 +203,11 @@ serve (struct mount *m)
     background_report (&err);
   if (m->front)
     front_free (m->front);
+  control_close (m->control);
   if (close_backends (m) == -1)
     r = -1;
   if (m->pid_written)
     unlink (m->options.pid_file);
-  opstats_free (m->opstats);
   return r == 0 ? STATUS_OK : STATUS_FAILED;
 }
 

@@ -25,7 +25,10 @@ int command_emu (int argc, char **argv);
 int command_format (int argc, char **argv);
 int command_info (int argc, char **argv);
 int command_mount (int argc, char **argv);
+int command_reclaim (int argc, char **argv);
 int command_serve (int argc, char **argv);
+int command_stat (int argc, char **argv);
+int command_top (int argc, char **argv);
 int command_zones (int argc, char **argv);
 
 #endif

@@ -13,6 +13,8 @@
 
 #include "front.h"
 #include "slots.h"
+#include "stack/served.h"
+#include "view.h"
 
 /* Inode numbers are indexes into front->nodes, plus 1; never changed after
    front_mount. */
@@ -22,11 +24,12 @@ struct node {
   enum node_type type;
   fuse_ino_t parent;
   char name[68];                /* "" for the root */
-  struct backend *backend;      /* NODE_VOLUME, NODE_TEXT */
-  unsigned client;              /* NODE_VOLUME: place in opstats */
-  /* NODE_TEXT: writes the text from the backend's stats. */
-  void (*render) (const struct node *n, struct json_object *stats, FILE *out);
-  unsigned index;               /* NODE_TEXT: of the hardware queue */
+  struct backend *backend;      /* NODE_VOLUME */
+  const struct served *served;  /* NODE_VOLUME, NODE_TEXT */
+  unsigned client;              /* NODE_VOLUME: place in served->opstats */
+  /* NODE_TEXT: writes the text from what the volume tells. */
+  void (*render) (const struct node *n, const struct view_volume *v, FILE *out);
+  unsigned hwq;                 /* NODE_TEXT of a hardware queue: its number */
   /* NODE_VOLUME: completed writes since the last flush that began after them
      was sent; lets close() skip a flush that has nothing to do. */
   atomic_bool dirty;
@@ -38,7 +41,7 @@ struct front {
   struct front_options options;
   struct backend *backends[FRONT_MAX_BACKENDS];
   unsigned nr_backends;
-  struct opstats *opstats;
+  const struct served *served;  /* nr_backends */
   struct fuse_session *se;
   bool mounted;
   uid_t uid;
@@ -62,6 +65,14 @@ char *front_text (const struct node *n, size_t *len);
 
 /* front-ops.c */
 extern const struct fuse_lowlevel_ops front_ops;
+
+/* front-stats.c: the files of stats/. */
+struct stats_file {
+  const char *name;             /* NULL: the end */
+  void (*render) (const struct node *n, const struct view_volume *v, FILE *out);
+};
+extern const struct stats_file stats_files[];           /* of the volume */
+extern const struct stats_file stats_hwq_files[];       /* of each hardware queue */
 
 /* front-loop.c */
 int loop_start (struct front *f, struct sh_error *err);

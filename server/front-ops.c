@@ -292,7 +292,7 @@ io_done (struct backend_io *io, int errnum)
   else if (io->op != BACKEND_READ && !io->fua)
     atomic_store (&n->dirty, true);
 
-  opstats_record (f->opstats, n->client, stat_ops[io->op],
+  opstats_record (n->served->opstats, n->client, stat_ops[io->op],
                   io->op == BACKEND_FLUSH ? 0 : io->count,
                   sh_now (&sh_clock_monotonic) - s->start_ns, errnum != 0);
   loop_reply_begin (s);

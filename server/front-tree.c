@@ -28,8 +28,7 @@ front_ino (const struct front *f, const struct node *n)
 
 /* NULL: no memory.  Pointers to nodes change. */
 static struct node *
-add_node (struct front *f, fuse_ino_t parent, const char *name, enum node_type type,
-          struct backend *b)
+add_node (struct front *f, fuse_ino_t parent, const char *name, enum node_type type)
 {
   struct node *n;
 
@@ -46,44 +45,87 @@ add_node (struct front *f, fuse_ino_t parent, const char *name, enum node_type t
   memset (n, 0, sizeof *n);
   n->type = type;
   n->parent = parent;
-  n->backend = b;
   snprintf (n->name, sizeof n->name, "%s", name);
   return n;
 }
 
-static bool
-name_taken (const struct front *f, fuse_ino_t parent, const char *name)
-{
-  unsigned i;
-
-  for (i = 0; i < f->nr_nodes; ++i)
-    if (f->nodes[i].parent == parent && strcmp (f->nodes[i].name, name) == 0)
-      return true;
-  return false;
-}
-
 static int
-add_volume (struct front *f, fuse_ino_t parent, const char *name, struct backend *b)
+add_volume (struct front *f, fuse_ino_t parent, unsigned i)
 {
-  struct node *n = add_node (f, parent, name, NODE_VOLUME, b);
+  const struct served *served = &f->served[i];
+  struct node *n = add_node (f, parent, parent ? served->name : "", NODE_VOLUME);
 
   if (!n)
     return -1;
-  n->client = opstats_client_begin (f->opstats, b->name);
+  n->backend = f->backends[i];
+  n->served = served;
+  n->client = opstats_client_begin (served->opstats, "this mount");
   return 0;
 }
 
-/* "stats" is kept for the statistics. */
-static int
-add_volume_to_folder (struct front *f, struct backend *b)
+/*--- stats/ -----------------------------------------------------------------*/
+
+/* The number of the folder's inode; 0: no memory. */
+static fuse_ino_t
+add_folder (struct front *f, fuse_ino_t parent, const char *name)
 {
-  char name[sizeof f->nodes->name];
+  const struct node *n = add_node (f, parent, name, NODE_FOLDER);
+
+  return n ? front_ino (f, n) : 0;
+}
+
+static int
+add_files (struct front *f, fuse_ino_t parent, const struct stats_file *files,
+           const struct served *served, unsigned hwq)
+{
+  for (; files->name; ++files) {
+    struct node *n = add_node (f, parent, files->name, NODE_TEXT);
+
+    if (!n)
+      return -1;
+    n->served = served;
+    n->render = files->render;
+    n->hwq = hwq;
+  }
+  return 0;
+}
+
+static int
+add_hwqs (struct front *f, fuse_ino_t parent, const struct served *served)
+{
   unsigned i;
 
-  snprintf (name, sizeof name, "%s", b->name);
-  for (i = 2; name_taken (f, FUSE_ROOT_ID, name) || strcmp (name, "stats") == 0; ++i)
-    snprintf (name, sizeof name, "%.50s-%u", b->name, i);
-  return add_volume (f, FUSE_ROOT_ID, name, b);
+  for (i = 0; i < served->nr_hwqs; ++i) {
+    char name[16];
+    fuse_ino_t folder;
+
+    snprintf (name, sizeof name, "hwq%u", i);
+    folder = add_folder (f, parent, name);
+    if (folder == 0 || add_files (f, folder, stats_hwq_files, served, i) == -1)
+      return -1;
+  }
+  return 0;
+}
+
+/* One volume's files lie in stats/ itself, those of several in stats/NAME. */
+static int
+add_stats (struct front *f)
+{
+  const fuse_ino_t top = add_folder (f, FUSE_ROOT_ID, "stats");
+  unsigned i;
+
+  if (top == 0)
+    return -1;
+  for (i = 0; i < f->nr_backends; ++i) {
+    const struct served *served = &f->served[i];
+    const fuse_ino_t folder = f->nr_backends == 1 ? top
+      : add_folder (f, top, served->name);
+
+    if (folder == 0 || add_files (f, folder, stats_files, served, 0) == -1
+        || add_hwqs (f, folder, served) == -1)
+      return -1;
+  }
+  return 0;
 }
 
 int
@@ -93,30 +135,48 @@ front_tree_build (struct front *f, bool is_file, struct sh_error *err)
   int r = 0;
 
   if (is_file)
-    r = add_volume (f, 0, "", f->backends[0]);
+    r = add_volume (f, 0, 0);
   else {
-    if (!add_node (f, 0, "", NODE_FOLDER, NULL))
+    if (add_folder (f, 0, "") == 0)
       r = -1;
     for (i = 0; r == 0 && i < f->nr_backends; ++i)
-      r = add_volume_to_folder (f, f->backends[i]);
+      r = add_volume (f, FUSE_ROOT_ID, i);
+    if (r == 0)
+      r = add_stats (f);
   }
   return r == 0 ? 0 : sh_fail (err, ENOMEM, "no memory for the tree of files");
 }
 
-char *
-front_text (const struct node *n, size_t *len)
+static char *
+render (const struct node *n, const struct view *view, size_t *len)
 {
-  struct json_object *stats = n->backend->ops->stats (n->backend);
   char *text = NULL;
   FILE *out = open_memstream (&text, len);
 
-  if (out) {
-    n->render (n, stats, out);
-    if (fclose (out) != 0) {
-      free (text);
-      text = NULL;
-    }
+  if (!out)
+    return NULL;
+  n->render (n, &view->volumes[0], out);
+  if (fclose (out) != 0) {
+    free (text);
+    return NULL;
   }
-  json_object_put (stats);
+  return text;
+}
+
+/* By way of what the control socket would tell, so that both say the same. */
+char *
+front_text (const struct node *n, size_t *len)
+{
+  struct json_object *answer = json_object_new_object ();
+  struct json_object *volumes = json_object_new_array ();
+  struct view *view;
+  char *text;
+
+  json_object_array_add (volumes, served_stats (n->served));
+  json_object_object_add (answer, "volumes", volumes);
+  view = view_parse (answer, 0);
+  json_object_put (answer);
+  text = view ? render (n, view, len) : NULL;
+  free (view);
   return text;
 }

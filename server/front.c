@@ -25,7 +25,7 @@ static_assert (SLOT_DATA_BYTES == 1048576, "see MAX_READ");
 
 int
 front_new (const struct front_options *options, struct backend **backends,
-           unsigned nr_backends, struct opstats *opstats, struct front **front,
+           const struct served *served, unsigned nr_backends, struct front **front,
            struct sh_error *err)
 {
   struct front *f;
@@ -45,7 +45,7 @@ front_new (const struct front_options *options, struct backend **backends,
   f->options = *options;
   memcpy (f->backends, backends, nr_backends * sizeof *backends);
   f->nr_backends = nr_backends;
-  f->opstats = opstats;
+  f->served = served;
   f->uid = geteuid ();
   f->gid = getegid ();
   clock_gettime (CLOCK_REALTIME, &f->started);

@@ -19,7 +19,7 @@
 #include "base/log.h"
 
 struct front;
-struct opstats;
+struct served;
 
 struct front_options {
   bool read_only;
@@ -33,10 +33,10 @@ struct front_options {
 
 #define FRONT_MAX_BACKENDS 32
 
-/* Backends with equal names get "-2", "-3" ... appended.  `opstats` gets one
-   client a backend and outlives the front. */
+/* Shows served[i].name and its volume as backends[i].  The mount is a client in
+   served[i].opstats.  Both arrays outlive the front. */
 int front_new (const struct front_options *options, struct backend **backends,
-               unsigned nr_backends, struct opstats *opstats,
+               const struct served *served, unsigned nr_backends,
                struct front **front, struct sh_error *err);
 
 /* MOUNTPOINT is a regular file (the one backend appears as that file) or a

@@ -16,7 +16,7 @@
 #define NAME "shingle mount"
 #define DEFAULT_TIMEOUT_S 60
 
-enum { CLONE_FD = 256, TIMEOUT, ALLOW_OTHER, AUTO_UNMOUNT, CACHE, THREADS };
+enum { CLONE_FD = 256, TIMEOUT, ALLOW_OTHER, AUTO_UNMOUNT, CACHE, THREADS, CONTROL };
 
 static const struct arg_option options[] = {
   { ALLOW_OTHER, 0, "allow-other", NULL, "other users may open the files" },
@@ -24,6 +24,7 @@ static const struct arg_option options[] = {
   { CACHE, 0, "cache", NULL, "use the kernel's page cache; the default is direct I/O" },
   { CLONE_FD, 0, "clone-fd", NULL, "a descriptor of /dev/fuse for each thread" },
   { 'C', 'C', "connections", "N", "NBD connections, 1 to 16 (default 4)" },
+  { CONTROL, 0, "control", "SOCKET", "a unix socket for shingle stat, top and reclaim" },
   { 'f', 'f', "foreground", NULL, "stay in the foreground" },
   { 'o', 'o', "options", "LIST", "comma separated options, as mount(8) gives them" },
   { 'P', 'P', "pid-file", "FILE", "write the process id there once serving" },
@@ -38,11 +39,13 @@ void
 mount_options_help (void)
 {
   printf ("Shows a volume, or an NBD export, as a file.\n\n"
-          "Usage: shingle mount NBD-URI|[ COMMAND... ] MOUNTPOINT [OPTIONS]\n\n"
+          "Usage: shingle mount DEVICE|NBD-URI|[ COMMAND... ] MOUNTPOINT [OPTIONS]\n\n"
           "MOUNTPOINT is a file, which the volume then appears as, or a folder, which it\n"
           "appears in.  Unmount with: fusermount3 -u MOUNTPOINT\n\n");
   args_print_options (options);
-  printf ("\nExamples:\n"
+  printf ("\nOptions of the volume on a DEVICE, with two dashes or in the -o list:\n" STACK_OPTIONS_HELP
+          "\nExamples:\n"
+          "  shingle mount /dev/sg1 /mnt/disk\n"
           "  shingle mount nbd+unix:///?socket=/run/shingle.sock /mnt/disk\n"
           "  shingle mount [ nbdkit memory 1G ] /tmp/ram-disk\n");
 }
@@ -154,6 +157,14 @@ set_number (const struct args *a, const char *name, const char *value, unsigned 
   return 0;
 }
 
+static int
+set_text (char **to, const char *value)
+{
+  free (*to);
+  *to = strdup (value);
+  return *to ? 0 : -1;
+}
+
 /* `value` may not outlive the call. */
 static int
 set_option (struct mount_options *m, const struct args *a, int id, const char *value)
@@ -176,10 +187,10 @@ set_option (struct mount_options *m, const struct args *a, int id, const char *v
     return 0;
   case 'o':
     return option_list (m, a, value);
+  case CONTROL:
+    return set_text (&m->control, value);
   case 'P':
-    free (m->pid_file);
-    m->pid_file = strdup (value);
-    return m->pid_file ? 0 : -1;
+    return set_text (&m->pid_file, value);
   case 'r':
     m->front.read_only = m->stack.read_only = true;
     return 0;
@@ -270,5 +281,6 @@ mount_options_free (struct mount_options *m)
 {
   free (m->mountpoint);
   free (m->fuse_options);
+  free (m->control);
   free (m->pid_file);
 }

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "front.h"
 #include "stack/opstats.h"
+#include "stack/served.h"
 
 static struct front *front;
 
@@ -70,7 +71,7 @@ main (int argc, char **argv)
 {
   struct front_options options = { .source = "fuse-memory" };
   struct sh_error err = { 0 };
-  struct opstats *opstats = opstats_new ();
+  struct served served = { .name = "memory", .opstats = opstats_new () };
   struct backend *b;
 
   if (argc < 4) {
@@ -78,10 +79,10 @@ main (int argc, char **argv)
     return EXIT_FAILURE;
   }
   parse (&options, argc, argv);
-  if (!opstats
+  if (!served.opstats
       || open_backend (argv[1], strtoull (argv[2], NULL, 10) * MiB, &b, &err) == -1
       || backend_start (b, &err) == -1
-      || front_new (&options, &b, 1, opstats, &front, &err) == -1
+      || front_new (&options, &b, &served, 1, &front, &err) == -1
       || front_mount (front, argv[3], &err) == -1) {
     fprintf (stderr, "fuse-memory: %s\n", err.message);
     return EXIT_FAILURE;
@@ -97,6 +98,6 @@ main (int argc, char **argv)
     fprintf (stderr, "fuse-memory: %s\n", err.message);
     return EXIT_FAILURE;
   }
-  opstats_free (opstats);
+  opstats_free (served.opstats);
   return EXIT_SUCCESS;
 }

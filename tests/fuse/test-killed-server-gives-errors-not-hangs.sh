@@ -7,7 +7,8 @@ source "$(dirname "$0")/lib.sh"
 requires_fuse
 requires_program fio
 
-new_file file
+new_folder folder
+file=$tmp/folder/nbd
 start_server slow --filter=delay memory 64M rdelay=50ms wdelay=50ms
 
 # 32 requests in flight, until killed; the status is left in $tmp/status.
@@ -15,12 +16,13 @@ start_load ()
 {
   rm -f "$tmp/status"
   {
-    timeout 60 fio --name=load --filename="$tmp/file" --size=64M --rw=randrw --bs=4k \
+    timeout 60 fio --name=load --filename="$file" --size=64M --rw=randrw --bs=4k \
         --numjobs=32 --ioengine=psync --direct=1 --time_based --runtime=50 \
         --allow_file_create=0 --thread >"$tmp/fio.log" 2>&1 && status=0 || status=$?
     echo "$status" >"$tmp/status"
   } &
-  sleep 1.5
+  wait_for 30 grep -q '^write requests [1-9]' "$tmp/folder/stats/requests" ||
+    fail "no load after 30 seconds"
   [ ! -e "$tmp/status" ] || { cat "$tmp/fio.log"; fail "the load ended by itself"; }
 }
 
@@ -31,30 +33,29 @@ load_failed ()
   contains "$(cat "$tmp/fio.log")" "$2"
 }
 
-shingle_mount "$uri" "$tmp/file"
+shingle_mount "$uri" "$tmp/folder"
 start_load
 kill_server
 load_failed "kill of the NBD server" "Input/output error"
-refused dd if="$tmp/file" of=/dev/null bs=4k count=1 iflag=direct
+refused dd if="$file" of=/dev/null bs=4k count=1 iflag=direct
 contains "$output" "Input/output error"
-refused dd if=/dev/zero of="$tmp/file" bs=4k count=1 conv=notrunc
-unmount "$tmp/file"
+refused dd if=/dev/zero of="$file" bs=4k count=1 conv=notrunc
+unmount "$tmp/folder"
 
 start_server slow --filter=delay memory 64M rdelay=50ms wdelay=50ms
-shingle_mount "$uri" "$tmp/file"
+shingle_mount "$uri" "$tmp/folder"
 start_load
 kill -KILL "$mount_pid"
 load_failed "kill of the mounting process" "not connected|abort"
-refused stat "$tmp/file"
+refused stat "$tmp/folder"
 contains "$output" "not connected"
-refused "$SHINGLE" mount "$uri" "$tmp/file"
-contains "$output" "fusermount3 -u '$tmp/file'"
-fusermount3 -u "$tmp/file"
+refused "$SHINGLE" mount "$uri" "$tmp/folder"
+contains "$output" "fusermount3 -u '$tmp/folder'"
+fusermount3 -u "$tmp/folder"
 
 # A killed process leaves no mount behind where auto-unmount was asked for.
-shingle_mount --auto-unmount "$uri" "$tmp/file"
+shingle_mount --auto-unmount "$uri" "$tmp/folder"
 kill -KILL "$mount_pid"
-wait_for 10 test "$(stat -c %s "$tmp/file" 2>/dev/null)" = 0 ||
-  wait_for 10 sh -c "! mountpoint -q '$tmp/file' && test -e '$tmp/file'" ||
-  fail "--auto-unmount left the mount"
+unmounted () { [ -d "$tmp/folder" ] && ! mountpoint -q "$tmp/folder"; }
+wait_for 10 unmounted || fail "--auto-unmount left the mount"
 stop_server
