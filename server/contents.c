@@ -54,7 +54,7 @@ add (struct findings *f, const char *fmt, ...)
 static const char *
 article (const char *name)
 {
-  return strchr ("aeiou", name[0]) ? "an" : "a";
+  return strchr ("aeioux", name[0]) ? "an" : "a";
 }
 
 /* --- a dm-zoned volume --- */
@@ -149,7 +149,7 @@ add_probed (struct findings *f, blkid_probe pr)
     add (f, "%s %s%s", article (type), type,
          usage == NULL || strcmp (usage, "filesystem") == 0 ? " file system" :
          strcmp (usage, "raid") == 0 ? " (part of an array or volume group)" :
-         strcmp (usage, "crypto") == 0 ? " (encrypted volume)" : "");
+         strcmp (usage, "crypto") == 0 ? " (encrypted volume)" : " area");
     if (label != NULL && label[0] != '\0')
       snprintf (f->what + strlen (f->what), f->size - strlen (f->what), " \"%s\"",
                 printable (label, text, sizeof text));
@@ -172,6 +172,8 @@ probe (struct bdev *bdev, int fd, struct findings *f, struct sh_error *err)
   blkid_probe_set_superblocks_flags (pr, BLKID_SUBLKS_TYPE | BLKID_SUBLKS_LABEL |
                                      BLKID_SUBLKS_USAGE);
   blkid_probe_enable_partitions (pr, 1);
+  /* Also the copy at the end, when the one at the start is gone. */
+  blkid_probe_set_partitions_flags (pr, BLKID_PARTS_FORCE_GPT);
   while (f->nr < 8 && blkid_do_probe (pr) == 0)
     add_probed (f, pr);
   blkid_free_probe (pr);
