@@ -1,0 +1,51 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Drives that answer nonsense to REPORT ZONES: every command refuses with a
+# message (or, where it only lists, lists), none crashes, none writes.
+. "$(dirname "$0")/../functions.sh"
+
+"$SHINGLE" emu create "$tmp/drive" --size=128M --zone-size=4M --conventional=8 >/dev/null
+"$SHINGLE" format "$tmp/drive" --label=kept >/dev/null
+"$SHINGLE" emu export "$tmp/drive" --raw="$tmp/before.raw" --zones="$tmp/before.zones" >/dev/null
+
+# The data: a header of 64 bytes (0: list length, 8: last LBA), then 64 bytes a
+# zone (0: type, 1: condition << 4, 8: length, 16: start, 24: write pointer).
+at () { echo $((64 + 64 * $1 + $2)); }
+
+# nonsense NAME PATTERN PATCH: every REPORT ZONES is patched so
+nonsense ()
+{
+  local name=$1 pattern=$2 command
+  "$SHINGLE" emu set "$tmp/drive" fault=none fault="report-zones:patch=$3:count=0" >/dev/null
+  for command in 'format --force' 'check --repair' check; do
+    # shellcheck disable=SC2086
+    refused "$SHINGLE" $command "$tmp/drive"
+    contains "$output" '^shingle: '
+    contains "$output" "$pattern"
+  done
+  echo "$name: $output"
+  timeout 60 "$SHINGLE" info "$tmp/drive" >/dev/null 2>&1 || [ $? -lt 124 ] || fail "info: $name"
+  timeout 60 "$SHINGLE" zones "$tmp/drive" >/dev/null 2>&1 || [ $? -lt 124 ] || fail "zones: $name"
+}
+
+nonsense 'zones that overlap' . "$(at 5 16)/0000000000008000"
+nonsense 'a hole' . "$(at 5 16)/000000000000b000"
+nonsense 'a start that overflows' . "$(at 5 16)/ffffffffffffff00"
+nonsense 'a length that overflows' . "$(at 5 8)/ffffffffffffffff"
+nonsense 'a length of 0' . "$(at 5 8)/0000000000000000"
+nonsense 'the first zone has another length' . "$(at 0 8)/0000000000001000"
+nonsense 'a zone of an unknown type' . "$(at 9 0)/0f"
+nonsense 'a zone of type 4h' 'type 4h|4h' "$(at 9 0)/04"
+nonsense 'a gap zone' . "$(at 9 0)/05"
+nonsense 'an unknown condition' . "$(at 9 1)/90"
+# Zone 9, implicitly open, with its true length and start.
+open_9="$(at 9 1)/2000000000000000000000000020000000000000012000"
+nonsense 'a write pointer outside of its zone' . "${open_9}ffffffffffffffff"
+nonsense 'a write pointer before its zone' . "${open_9}0000000000000000"
+nonsense 'a list length of 0' . 0/00000000
+
+"$SHINGLE" emu set "$tmp/drive" fault=none >/dev/null
+"$SHINGLE" emu export "$tmp/drive" --raw="$tmp/after.raw" --zones="$tmp/after.zones" >/dev/null
+cmp "$tmp/before.raw" "$tmp/after.raw"
+cmp "$tmp/before.zones" "$tmp/after.zones"
+checked drive
