@@ -127,7 +127,9 @@ struct bdev_info {
   bool read_only;               /* write protected, or opened so */
   bool write_protected;         /* the drive itself refuses writes */
   bool rotational;
-  uint64_t max_zeroes_bytes;    /* of one BDEV_WRITE_ZEROES; 0: not supported */
+  uint64_t max_zeroes_bytes;    /* of one command; longer BDEV_WRITE_ZEROES are cut; 0:
+                                   not supported */
+  bool zeroes_unmap;            /* BDEV_ZEROES_MAY_UNMAP costs no media time */
 };
 
 struct bdev;

@@ -53,7 +53,6 @@ struct disk {
   bool removable;
   bool has_gaps;                /* gap zones behind the others */
   bool write_same_ndob;
-  bool write_same_unmaps;       /* unmapped blocks read as zeroes */
   uint32_t unmap_max_blocks;
   uint32_t unmap_granularity, unmap_alignment;
   uint8_t *zero_block;          /* one logical block of zeroes, for WRITE SAME */

@@ -312,7 +312,8 @@ learn_write_same (struct disk *d, const struct finding *f, struct sh_error *err)
     blocks = MIN (blocks, most);
   info->max_zeroes_bytes = blocks << d->lbs_shift;
   d->write_same_ndob = (usage1 & 0x01) != 0;
-  d->write_same_unmaps = f->prov.write_same_unmap && (f->prov.reads_zero || f->cap.lbprz);
+  info->zeroes_unmap =
+    f->prov.write_same_unmap && (f->prov.reads_zero || f->cap.lbprz);
   d->zero_block = calloc (1, info->lbs_bytes);
   if (d->zero_block == NULL)
     return sh_fail (err, ENOMEM, "%s: no memory", info->name);

@@ -161,7 +161,7 @@ encode_write_same (struct transfer *t, uint64_t lba, uint32_t blocks,
                    struct iovec *zero)
 {
   struct disk *d = t->d;
-  const bool unmap = (t->req->flags & BDEV_ZEROES_MAY_UNMAP) && d->write_same_unmaps;
+  const bool unmap = (t->req->flags & BDEV_ZEROES_MAY_UNMAP) && d->bdev.info.zeroes_unmap;
 
   cdb_write_same_16 (&t->a.c, lba, blocks, unmap, d->write_same_ndob);
   if (!d->write_same_ndob) {
