@@ -10,8 +10,10 @@
  * next commit.  Whoever asks while a commit runs shares the next one.
  *
  * What the other set holds at load cannot be trusted, not even with an equal
- * generation (a commit of the kernel, or of ours, may have been cut short).  So
- * before the first commit it is compared with the current one and made equal.
+ * generation (a commit of the kernel may have been cut short).  So before the first
+ * commit it is compared with the current one and made equal.  And when both sets
+ * have one generation, the current one first gets the next: a set that is being
+ * written is always the older one.
  *
  * When the write of the superblock itself fails, nobody knows whether it is on the
  * drive.  That set is complete, so it stays as it is, and its superblock is written
@@ -500,6 +502,24 @@ write_snapshot (struct sh_volume *v, struct snapshot *s)
   return r;
 }
 
+/* The sets are equal in everything: the current one goes ahead by a generation, so
+   that the other is never half written and yet of equal rank. */
+static int
+go_ahead (struct sh_volume *v)
+{
+  const uint64_t gen = v->gen + 1;
+  int r;
+
+  if (v->other_gen != v->gen)
+    return 0;
+  pthread_mutex_unlock (&v->lock);
+  r = write_super (v, v->cur, gen);
+  pthread_mutex_lock (&v->lock);
+  if (r == 0)
+    v->gen = gen;
+  return r;
+}
+
 static int
 commit_run (struct sh_volume *v)
 {
@@ -509,7 +529,7 @@ commit_run (struct sh_volume *v)
     return -1;
   if (v->nr_dirty == 0 && v->map_dirty == 0)
     return sync_data (v);
-  if (trust_other (v) == -1 || snapshot_commit (v, &s) == -1)
+  if (trust_other (v) == -1 || go_ahead (v) == -1 || snapshot_commit (v, &s) == -1)
     return -1;
   if (write_snapshot (v, &s) == -1) {
     commit_failed (v);

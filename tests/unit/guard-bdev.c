@@ -99,7 +99,7 @@ end (struct guard *g, const struct bdev_req *req, bool ok)
 }
 
 static void
-remember (struct guard *g, const struct bdev_req *req, uint64_t len)
+remember (struct guard *g, const struct bdev_req *req, uint64_t len, size_t issued)
 {
   struct guard_entry *e;
   uint64_t at = 0;
@@ -113,7 +113,7 @@ remember (struct guard *g, const struct bdev_req *req, uint64_t len)
     assert (g->entries != NULL);
   }
   e = &g->entries[g->nr_entries++];
-  *e = (struct guard_entry) { req->op, req->flags, req->off_bytes, len, NULL };
+  *e = (struct guard_entry) { req->op, req->flags, req->off_bytes, len, NULL, issued };
   if (req->op != BDEV_WRITE)
     return;
   e->data = malloc (len + 1);
@@ -149,10 +149,12 @@ static int
 guard_execute (struct bdev *bdev, struct bdev_req *req)
 {
   struct guard *const g = to_guard (bdev);
+  size_t issued;
   int r, e;
 
   req->done_bytes = 0;
   pthread_mutex_lock (&g->lock);
+  issued = g->nr_entries;
   g->nr_ops[req->op]++;
   begin (g, req);
   pthread_mutex_unlock (&g->lock);
@@ -169,7 +171,7 @@ guard_execute (struct bdev *bdev, struct bdev_req *req)
     g->nr_failed++;
   end (g, req, r == 0);
   if (r == 0 || req->done_bytes > 0)
-    remember (g, req, r == 0 ? req->len_bytes : req->done_bytes);
+    remember (g, req, r == 0 ? req->len_bytes : req->done_bytes, issued);
   pthread_mutex_unlock (&g->lock);
   errno = e;
   return r;

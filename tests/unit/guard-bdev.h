@@ -23,6 +23,7 @@ struct guard_entry {
   unsigned flags;
   uint64_t off_bytes, len_bytes;
   uint8_t *data;                /* of a write */
+  size_t issued;                /* entries there were when the command came */
 };
 
 struct guard {
