@@ -35,7 +35,7 @@ for kind in plugin filter; do
     if [ "$kind" = plugin ]; then
       help=$(nbdkit "$object" --help)
     else
-      help=$(nbdkit --filter="$object" null --help)
+      help=$(nbdkit --filter="$object" null --help | sed '/^plugin: null/,$d')
     fi
     accepted=$(sed -n "/$name/,\$p" <<<"$help" | grep -oE '^ *(\[|\(required\) )?[a-z][a-z0-9_-]*=' |
                  grep -oE '[a-z][a-z0-9_-]*=' || true)
