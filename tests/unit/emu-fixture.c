@@ -74,14 +74,14 @@ fx_send (struct emu *emu, const uint8_t *cdb, unsigned cdb_len, enum sh_xfer xfe
   }
   fx_cmd.iov = NULL;
   if (fx_cmd.status != SH_STATUS_CHECK_CONDITION) {
-    ck_assert_uint_eq (fx_cmd.sense_len, 0);
+    fx_must (fx_cmd.sense_len == 0);
     return HOST (fx_cmd.host_status) | STATUS (fx_cmd.status);
   }
-  ck_assert_uint_ge (fx_cmd.sense_len, 8);
+  fx_must (fx_cmd.sense_len >= 8);
   if (s[0] == 0x72)
     return HOST (fx_cmd.host_status) | SENSE (s[1] << 16 | s[2] << 8 | s[3]);
-  ck_assert_uint_eq (s[0] & 0x7f, 0x70);
-  ck_assert_uint_ge (fx_cmd.sense_len, 18);
+  fx_must (s[0] & 0x7f == 0x70);
+  fx_must (fx_cmd.sense_len >= 18);
   return HOST (fx_cmd.host_status) | SENSE ((s[2] & 15) << 16 | s[12] << 8 | s[13]);
 }
 
@@ -199,7 +199,7 @@ fx_get_zone (struct emu *emu, uint64_t lba)
   size_t nr;
 
   ck_answer (fx_report (emu, lba, 0x80, &z, 1, &nr, &list_length), 0);
-  ck_assert_uint_eq (nr, 1);
+  fx_must (nr == 1);
   return z;
 }
 

@@ -20,8 +20,8 @@
 struct record {
   uint32_t magic;
   uint32_t crc;                 /* of the rest, dropped taken as 0, and the content */
-  uint8_t kind, dropped;
-  uint8_t reserved[2];
+  uint8_t kind, dropped, captured;
+  uint8_t reserved;
   uint32_t zone;
   uint64_t lba, blocks, old_word;
   uint32_t content_bytes;
@@ -91,6 +91,7 @@ cache_file_append (struct emu *emu, struct undo *u, const void *content)
   struct record r = {
     .magic = RECORD_MAGIC,
     .kind = u->kind,
+    .captured = u->captured,
     .zone = u->zone,
     .lba = u->lba,
     .blocks = u->blocks,
@@ -170,6 +171,7 @@ load_record (struct emu *emu, uint64_t size, void **content, size_t *room)
   if (r.dropped)
     return 1;
   u.kind = r.kind;
+  u.captured = r.captured;
   u.zone = r.zone;
   u.lba = r.lba;
   u.blocks = r.blocks;

@@ -243,6 +243,7 @@ note_locked (struct emu *emu, struct undo *u, bool capture)
   uint8_t *bytes = NULL;
 
   u->live = true;
+  u->captured = capture;
   if (capture && capture_locked (emu, u, &bytes) == -1)
     return -1;
   if (emu->cache.fd != -1) {
@@ -484,7 +485,7 @@ undo_zone (struct emu *emu, const struct undo *u, uint64_t keep)
   const uint64_t end = u->lba - zone_start (emu, u->zone) + keep;
   struct zone_rec rec = zone_unpack (u->old_word);
 
-  if (u->content_bytes != 0 && restore_bytes (emu, u, keep, u->blocks - keep) == -1)
+  if (u->captured && restore_bytes (emu, u, keep, u->blocks - keep) == -1)
     return -1;
   if (keep > 0 && end > rec.wp) {
     rec.wp = (uint32_t) end;

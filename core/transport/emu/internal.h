@@ -395,6 +395,7 @@ int cache_file_load (struct emu *emu, struct sh_error *err);
 struct undo {
   uint8_t kind;                 /* enum undo_kind */
   bool live;
+  bool captured;                /* the old content is known and is to be restored */
   uint32_t zone;                /* all but UNDO_BLOCKS */
   uint64_t lba, blocks;
   uint64_t old_word;            /* the zone's word before */
