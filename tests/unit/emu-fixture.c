@@ -80,7 +80,7 @@ fx_send (struct emu *emu, const uint8_t *cdb, unsigned cdb_len, enum sh_xfer xfe
   fx_must (fx_cmd.sense_len >= 8);
   if (s[0] == 0x72)
     return HOST (fx_cmd.host_status) | SENSE (s[1] << 16 | s[2] << 8 | s[3]);
-  fx_must (s[0] & 0x7f == 0x70);
+  fx_must ((s[0] & 0x7f) == 0x70);
   fx_must (fx_cmd.sense_len >= 18);
   return HOST (fx_cmd.host_status) | SENSE ((s[2] & 15) << 16 | s[12] << 8 | s[13]);
 }
@@ -222,20 +222,11 @@ fx_stamp_of (const void *block, uint64_t lba, size_t lbs)
 {
   const uint8_t *p = block;
   const uint64_t generation = get_le64 (p + 8);
-  uint8_t *want;
-  bool same;
+  const uint64_t stamp = get_le64 (p) == 0 && generation == 0 ? 0 : lba + 1;
+  size_t i;
 
-  if (get_le64 (p) == 0 && generation == 0) {
-    size_t i;
-
-    for (i = 0; i < lbs; ++i)
-      if (p[i] != 0)
-        return -1;
-    return 0;
-  }
-  want = malloc (lbs);
-  fx_stamp (want, lba, 1, lbs, (uint32_t) generation);
-  same = memcmp (want, p, lbs) == 0;
-  free (want);
-  return same ? (int64_t) generation : -1;
+  for (i = 0; i < lbs; i += 16)
+    if (get_le64 (p + i) != stamp || get_le64 (p + i + 8) != generation)
+      return -1;
+  return (int64_t) generation;
 }
