@@ -557,7 +557,7 @@ suite (void)
   tcase_add_test (tc, power_cycle_loses_nothing_and_closes_zones);
   tcase_add_test (tc, clone_and_original_go_their_own_ways);
   tcase_add_test (tc, cut_by_block_tears_what_4_kib_units_keep_whole);
-  tcase_add_loop_test (tc, after_any_cut_everything_is_as_it_once_was, 0, 20);
+  tcase_add_loop_test (tc, after_any_cut_everything_is_as_it_once_was, 0, 10);
   suite_add_tcase (s, tc);
   return s;
 }
