@@ -157,6 +157,15 @@ checked ()
   }
 }
 
+# drive_sum NAME: a checksum of all that the drive's medium holds: data, zone
+# conditions and write pointers (the file has counters and attentions, too).
+drive_sum ()
+{
+  "$SHINGLE" emu export "$tmp/$1" --raw="$tmp/$1.raw" --zones="$tmp/$1.zones" >/dev/null
+  cat "$tmp/$1.raw" "$tmp/$1.zones" | sha256sum
+  rm -f "$tmp/$1.raw" "$tmp/$1.zones"
+}
+
 # with_nbd ARGUMENT...: runs the Python program on standard input with `nbd`
 # (libnbd) and the helpers of tests/nbd/client.py at hand.  Debian's module
 # belongs to /usr/bin/python3, which need not be the first on the path.
@@ -164,7 +173,7 @@ nbd_python ()
 {
   local python
   for python in python3 /usr/bin/python3; do
-    if "$python" -c 'import nbd' 2>/dev/null; then
+    if (cd / && "$python" -c 'import nbd; nbd.NBD') 2>/dev/null; then
       PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$top_srcdir/tests/nbd" timeout 300 "$python" "$@"
       return
     fi

@@ -7,8 +7,9 @@
 . "$(dirname "$0")/../functions.sh"
 requires_program podchecker nbdkit
 
-# items POD PATTERN: the options that the manual has an =item for.
-items () { sed -nE 's/^=item .*/&/p' "$1" | grep -oE -- "$2" | sort -u; }
+# items POD PATTERN: the options that the manual has an =item for (the debug
+# flags, -D NAME.FLAG=N, are none).
+items () { grep '^=item ' "$1" | grep -v -- '-D ' | grep -oE -- "$2" | sort -u; }
 
 compare ()
 {

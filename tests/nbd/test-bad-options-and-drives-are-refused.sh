@@ -1,0 +1,66 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# A clear error that names the thing, a bad status, and nothing changed.
+. "$(dirname "$0")/../functions.sh"
+requires_program nbdkit
+
+new_drive good
+cd "$tmp"
+head -c 1000 good >short
+head -c 8M /dev/urandom >random
+: >empty
+truncate -s 256M zeroes
+head -c 2M zeroes >foreign && mkfs.ext4 -q -F foreign
+mkdir folder
+ln -s nowhere dangling
+"$SHINGLE" emu create blank "${small_drive[@]}" >/dev/null
+"$SHINGLE" emu create regular --size=64M --model=regular >/dev/null
+# The files of emulated drives hold attentions and counters besides the medium.
+sums ()
+{
+  sha256sum short random empty zeroes foreign
+  for drive in good blank regular; do drive_sum $drive; done
+}
+sums >sums.before
+
+# said WORD ARGUMENT...: refused, and the message holds WORD.
+said ()
+{
+  local word=$1
+  shift
+  refused nbdkit -U - "$ZONED" "$@" --run true
+  contains "$output" "$word"
+}
+
+said 'no drive is named'
+said 'names no drive' device=
+for drive in nothing short random empty zeroes foreign folder dangling blank regular; do
+  said "$drive" "$drive"
+done
+said 'sg0|sg99' /dev/sg99
+said nosuch nosuch:whatever
+said "unknown option 'colour'" good colour=red
+said 'reclaim_low=0.*1 to 99' good reclaim_low=0
+said 'reclaim_low=100' good reclaim_low=100
+said 'reclaim_high=101.*1 to 100' good reclaim_high=101
+said 'reclaim_high=20 is not above' good reclaim_low=30 reclaim_high=20
+said 'cache_size=1k.*1M to 1G' good cache_size=1k
+said 'cache_size=2G' good cache_size=2G
+said 'probe_interval=never' good probe_interval=never
+said 'probe_interval=25h' good probe_interval=25h
+said 'reorder_window=2s' good reorder_window=2s
+said 'readonly=perhaps' good readonly=perhaps
+said 'format=perhaps' good format=perhaps
+said 'format=true contradicts' good format=true readonly=true
+said 'export=' good export=
+said 'two names' good export=a export=b
+sums >sums.after
+cmp sums.before sums.after || { diff sums.before sums.after >&2; fail 'something was changed'; }
+
+# format=true makes a blank drive serve, leaves a volume alone, and refuses
+# what holds anything else.
+timeout 60 nbdkit -U - "$ZONED" blank format=true --run 'qemu-io -f raw "$uri" -c "write -P 5 0 64k" >/dev/null'
+timeout 60 nbdkit -U - "$ZONED" blank format=true --run 'qemu-io -f raw "$uri" -c "read -P 5 0 64k" >/dev/null'
+checked blank
+timeout 60 nbdkit -U - "$ZONED" emu:ram:size=256M,zone-size=4M,conventional=12 format=true \
+  --run 'qemu-io -f raw "$uri" -c "write -P 5 0 64k" -c "read -P 5 0 64k" >/dev/null'

@@ -1,0 +1,41 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# SYNCHRONIZE CACHE fails: the client's flush fails, so does a write with FUA
+# that needed it, and a later flush does not say yes before the data are safe.
+. "$(dirname "$0")/../functions.sh"
+requires_program nbdkit python3
+
+new_drive drive "${small_drive[@]}" --cache=tracked
+"$SHINGLE" emu set "$tmp/drive" fault=flush:count=12:sense=04/3e/00 >/dev/null
+start_server nbd "$ZONED" "$tmp/drive"
+with_nbd "$uri" <<'PYTHON'
+import sys
+from client import *
+
+h = connect(sys.argv[1])
+expect(h.can_flush() and h.can_fua(), True, "flush and FUA are announced")
+h.pwrite(stamp(7), 40 * K)
+expect(fails(h.flush), "EIO", "flush while the drive cannot")
+results = []
+for _ in range(60):
+    try:
+        h.flush()
+        results.append("done")
+        break
+    except nbd.Error as e:
+        expect(e.errno, "EIO", "later flush")
+        results.append(e.errno)
+expect(results[-1], "done", "flush once the drive can again")
+expect(h.pread(BLOCK, 40 * K), stamp(7), "block after the flushes")
+PYTHON
+# Not closed: what the good flush covered must be there after a power cut.
+kill_server
+"$SHINGLE" emu set "$tmp/drive" power_cut=1 >/dev/null
+start_server nbd "$ZONED" "$tmp/drive"
+with_nbd "$uri" <<'PYTHON'
+import sys
+from client import *
+expect(connect(sys.argv[1]).pread(BLOCK, 40 * K), stamp(7), "flushed block after the power cut")
+PYTHON
+stop_server
+checked drive
