@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A volume on an emulated drive in RAM, through transport and disk. */
+#ifndef EMU_VOLUME_H
+#define EMU_VOLUME_H
+
+#include <stdint.h>
+#include "shingle/volume.h"
+#include "transport/emu/emu.h"
+
+/* "name=value" pairs, NULL at the end. */
+struct emu *emu_drive (const char *const settings[]);
+void emu_format (struct emu *emu, uint32_t reserved);
+struct sh_volume *emu_volume (struct emu *emu, const struct sh_volume_options *options,
+                              bool start);
+
+#endif
