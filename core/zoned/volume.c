@@ -102,7 +102,8 @@ sh_volume_close (struct sh_volume *v, struct sh_error *err)
 
   worker_stop (v);
   pthread_mutex_lock (&v->lock);
-  if (v->modified && !v->read_only) {
+  /* Also tidies up what a power cut left, when nothing was written since. */
+  if (!v->read_only && (v->modified || sets_differ_locked (v) || v->unreset.count > 0)) {
     r = commit_equalise (v);
     e = errno;
     if (r == 0)

@@ -119,13 +119,14 @@ reclaim_cold (struct worker *w)
   return true;
 }
 
+/* Nobody writes: up to the lower mark at once, to the higher one later. */
 static bool
-reclaim_idle (struct worker *w)
+reclaim_idle (struct worker *w, unsigned percent)
 {
   struct sh_volume *const v = w->v;
 
   if (v->paused || w->nothing_idle || !v->modified ||
-      random_free_percent_locked (v) >= v->opt.reclaim_high)
+      random_free_percent_locked (v) >= percent)
     return false;
   if (reclaim_cycle (v, RECLAIM_IDLE) != 2)
     w->nothing_idle = true;
@@ -174,7 +175,9 @@ work_once (struct worker *w)
     return true;
   if (quiet >= QUIET_MS && !held_off (w) && settle_down (w))
     return true;
-  if (quiet >= IDLE_MS && reclaim_idle (w))
+  if (quiet >= QUIET_MS && reclaim_idle (w, v->opt.reclaim_low))
+    return true;
+  if (quiet >= IDLE_MS && reclaim_idle (w, v->opt.reclaim_high))
     return true;
   return idle_probe (w);
 }
