@@ -42,6 +42,7 @@ struct conn {
   bool started;
   int wake_fd;                  /* eventfd: the worker must look again */
   atomic_bool stop;
+  _Atomic unsigned in_flight;   /* requests that were given to this connection */
   _Atomic (struct backend_io *) finished;       /* last one first */
 };
 
@@ -78,6 +79,15 @@ is_broken (struct conn *c)
 /*--- requests ---------------------------------------------------------------*/
 
 static void start_piece (struct backend_io *io);
+
+static void
+answer (struct backend_io *io, int errnum)
+{
+  struct conn *c = io->conn;
+
+  atomic_fetch_sub_explicit (&c->in_flight, 1, memory_order_relaxed);
+  io->done (io, errnum);
+}
 
 /* A user of the file must not take our lost server for a lost mount. */
 static int
@@ -124,7 +134,7 @@ finish (struct backend_io *io)
       return;
     }
   }
-  io->done (io, io->errnum);
+  answer (io, io->errnum);
 }
 
 static void
@@ -190,7 +200,7 @@ start_piece (struct backend_io *io)
   if (issue (c, io) == -1) {
     const int e = nbd_get_errno ();
 
-    io->done (io, e == 0 || is_broken (c) ? EIO : file_error (e));
+    answer (io, e == 0 || is_broken (c) ? EIO : file_error (e));
     return;
   }
   /* The socket did not take all of it: the worker has to wait for room. */
@@ -205,19 +215,42 @@ misaligned (const struct nbd_backend *n, const struct backend_io *io)
          && ((io->offset | io->count) & (n->min_block_bytes - 1)) != 0;
 }
 
+/* The one with least to do, the first of equals: a user who has one request at
+   a time stays on one connection, whose threads then are warm. */
+static struct conn *
+choose_conn (struct nbd_backend *n)
+{
+  struct conn *best = &n->conns[0];
+  unsigned least = atomic_load_explicit (&best->in_flight, memory_order_relaxed);
+  unsigned i;
+
+  for (i = 1; i < n->nr_conns && least > 0; ++i) {
+    struct conn *c = &n->conns[i];
+    const unsigned busy = atomic_load_explicit (&c->in_flight, memory_order_relaxed);
+
+    if (busy < least) {
+      best = c;
+      least = busy;
+    }
+  }
+  return best;
+}
+
 static void
 nbd_submit (struct backend *b, struct backend_io *io)
 {
   struct nbd_backend *n = to_nbd (b);
+  struct conn *c = choose_conn (n);
 
-  io->conn = &n->conns[io->hint % n->nr_conns];
+  io->conn = c;
+  atomic_fetch_add_explicit (&c->in_flight, 1, memory_order_relaxed);
   io->finished_bytes = 0;
   io->flushing = false;
   io->piece_bytes = io->count;
   if (misaligned (n, io))
-    io->done (io, EINVAL);
+    answer (io, EINVAL);
   else if (io->op == BACKEND_FLUSH && !n->can_flush)
-    io->done (io, 0);
+    answer (io, 0);
   else
     start_piece (io);
 }

@@ -33,7 +33,8 @@
 #include "base/error.h"
 #include "front-loop.h"
 
-#define FIRST_THREADS 3u
+#define MIN_FIRST_THREADS 2u
+#define MAX_FIRST_THREADS 8u
 #define DEFAULT_MAX_THREADS 64u
 #define WAKE_SIGNAL SIGUSR1
 #define FINISH_TIMEOUT_NS (30 * NS_PER_S)
@@ -237,6 +238,18 @@ add_thread (struct front *f)
   return 0;
 }
 
+/* One for each processor: measured best above memory. */
+static unsigned
+first_threads (unsigned max)
+{
+  const long processors = sysconf (_SC_NPROCESSORS_ONLN);
+  unsigned n = MIN_FIRST_THREADS;
+
+  if (processors > (long) n)
+    n = MIN ((unsigned) processors, MAX_FIRST_THREADS);
+  return MIN (n, max);
+}
+
 int
 loop_start (struct front *f, struct sh_error *err)
 {
@@ -260,7 +273,7 @@ loop_start (struct front *f, struct sh_error *err)
   if (f->options.clone_fd
       && fuse_session_custom_io (f->se, &io, fuse_session_fd (f->se)) != 0)
     return sh_fail (err, EIO, "libfuse refused our way of answering");
-  for (i = 0; i < MIN (FIRST_THREADS, l->max_threads); ++i)
+  for (i = 0; i < first_threads (l->max_threads); ++i)
     if (add_thread (f) == -1)
       return sh_fail (err, errno, "starting a FUSE thread: %s", strerror (errno));
   return 0;
