@@ -24,6 +24,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "exports.h"
+#include "stack/control.h"
+#include "stack/served.h"
 
 #define THREAD_MODEL NBDKIT_THREAD_MODEL_PARALLEL
 
@@ -34,6 +36,11 @@ NBDKIT_DLL_PUBLIC int zoned_debug_stats;
 
 static struct exports exports;
 static struct stack_options options;
+
+/* The control socket; NULL: none was asked for. */
+static const char *control_path;
+static struct control *control;
+static struct served_set served;
 
 struct handle {
   struct export *e;
@@ -170,6 +177,10 @@ zoned_config (const char *key, const char *value)
     r = exports_add (&exports, value, &err);
   else if (strcmp (key, "export") == 0)
     r = exports_name_last (&exports, value, &err);
+  else if (strcmp (key, "control") == 0) {
+    control_path = value;
+    r = 0;
+  }
   else {
     r = stack_option (&options, key, value, &err);
     if (r == 0)
@@ -200,6 +211,7 @@ zoned_config_complete (void)
 }
 
 #define zoned_config_help \
+  "control=SOCKET            unix socket for shingle stat, top and reclaim\n" \
   "device=DEVICE (required)  /dev/sgN, emu:FILE or NAME:ARGS; may come again\n" \
   "export=NAME               name of the device= before it (default: its label)\n" \
   STACK_OPTIONS_HELP
@@ -220,15 +232,52 @@ report_close (const struct export *e, const struct sh_error *err)
   nbdkit_error ("%s: %s", e->name ? e->name : e->device, err->message);
 }
 
+/* What the control socket tells of. */
+static int
+open_control (struct sh_error *err)
+{
+  struct served *list;
+  size_t i;
+
+  if (control_path == NULL)
+    return 0;
+  list = calloc (exports.nr, sizeof *list);
+  if (list == NULL)
+    return sh_fail (err, ENOMEM, "no memory");
+  for (i = 0; i < exports.nr; ++i) {
+    const struct export *e = exports.list[i];
+
+    list[i] = (struct served) {
+      .name = e->name,
+      .device = e->device,
+      .size_bytes = sh_volume_size (e->volume),
+      .volume = e->volume,
+      .opstats = e->opstats,
+    };
+  }
+  served = (struct served_set) { .list = list, .nr = exports.nr };
+  return control_open (control_path, served_answer, &served, &log_hook, &control, err);
+}
+
+static void
+close_control (void)
+{
+  control_close (control);
+  control = NULL;
+  free ((void *) served.list);
+  served.list = NULL;
+}
+
 static int
 zoned_get_ready (void)
 {
   struct sh_error err;
 
   sh_error_clear (&err);
-  if (exports_open (&exports, &options, &err) == 0)
+  if (exports_open (&exports, &options, &err) == 0 && open_control (&err) == 0)
     return 0;
   report_error (&err);
+  close_control ();
   exports_close (&exports, report_close);
   return -1;
 }
@@ -245,7 +294,8 @@ zoned_after_fork (void)
   prctl (PR_SET_IO_FLUSHER, 1, 0, 0, 0);
 #endif
   sh_error_clear (&err);
-  if (exports_start (&exports, &err) == 0)
+  if (exports_start (&exports, &err) == 0
+      && (control == NULL || control_start (control, &err) == 0))
     return 0;
   report_error (&err);
   return -1;
@@ -557,6 +607,7 @@ zoned_cleanup (void)
   if (zoned_debug_stats)
     for (i = 0; i < exports.nr; ++i)
       show_stats (exports.list[i]);
+  close_control ();
   exports_close (&exports, report_close);
 }
 
@@ -564,6 +615,7 @@ zoned_cleanup (void)
 static void
 zoned_unload (void)
 {
+  close_control ();
   exports_close (&exports, report_close);
 }
 
