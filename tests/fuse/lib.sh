@@ -37,3 +37,29 @@ for i in range(mib * 256):
     out.write((b"%08x:%08x " % (seed, i)) * 227 + b"." * 10)
 PYTHON
 }
+
+# mount_drive NAME ARGUMENT...: the emulated drive $tmp/NAME in the folder
+# $tmp/NAME.d; its volume's file is $volume, its control socket $control.
+mount_drive ()
+{
+  local name=$1
+  shift
+  [ -d "$tmp/$name.d" ] || new_folder "$name.d"
+  control=$tmp/$name.control
+  shingle_mount --control="$control" "$tmp/$name" "$tmp/$name.d" "$@"
+  volume=$(find "$tmp/$name.d" -maxdepth 1 -type f)
+  [ -f "$volume" ] || fail "no volume in $tmp/$name.d"
+}
+
+# The command may be tried while a device of the machine is not yet let go of.
+loop_attach ()
+{
+  loop=$(losetup --find --show "$@") || fail "losetup $*"
+  cleanup losetup -d "$loop"
+}
+requires_loop ()
+{
+  requires_root
+  [ -c /dev/loop-control ] || skip "needs /dev/loop-control"
+  requires_program losetup
+}
