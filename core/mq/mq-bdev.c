@@ -206,10 +206,17 @@ mq_bdev_close (struct bdev *bdev)
   free (m);
 }
 
+static uint64_t
+mq_bdev_resets (struct bdev *bdev)
+{
+  return bdev_resets (of_bdev (bdev)->lower);
+}
+
 static const struct bdev_ops mq_bdev_ops = {
   .execute = mq_bdev_execute,
   .report_zones = mq_bdev_report_zones,
   .close = mq_bdev_close,
+  .resets = mq_bdev_resets,
 };
 
 /* Only synchronous owners use this queue. */
