@@ -323,6 +323,18 @@ find_script (struct fake_drive *f, const struct sh_command *c)
   return NULL;
 }
 
+static bool
+moves_blocks (const struct sh_command *c)
+{
+  switch (c->cdb[0]) {
+  case OP_READ_6: case OP_READ_10: case OP_READ_16: case OP_WRITE_6: case OP_WRITE_10:
+  case OP_WRITE_16: case OP_WRITE_SAME_16:
+    return true;
+  default:
+    return false;
+  }
+}
+
 static void
 take_effect (struct fake_drive *f, struct sh_command *c, enum fake_effect effect)
 {
@@ -330,8 +342,11 @@ take_effect (struct fake_drive *f, struct sh_command *c, enum fake_effect effect
 
   if (effect == EFFECT_ALL)
     run (f, c);
-  else if (effect == EFFECT_HALF) {
+  else if (effect == EFFECT_HALF && moves_blocks (c)) {
     rw_range (c, &lba, &blocks);
+    if (is_seq (zone_of (f, lba)) && c->xfer == SH_XFER_TO_DEVICE &&
+        lba != zone_of (f, lba)->wp)
+      return;                   /* no drive writes elsewhere */
     if (c->xfer == SH_XFER_TO_DEVICE)
       store (f, c, lba, blocks / 2);
     else
@@ -345,7 +360,10 @@ play (struct fake_drive *f, struct fake_script *s, struct sh_command *c)
   if (s->count > 0)
     --s->count;
   f->now_ns += s->takes_ns;
+  c->status = SH_STATUS_GOOD;
   take_effect (f, c, s->effect);
+  if (c->status != SH_STATUS_GOOD)      /* it could not be done at all */
+    return 0;
   if (s->errnum) {
     errno = s->errnum;
     return -1;
