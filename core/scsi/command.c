@@ -146,10 +146,20 @@ time_is_over (struct disk *d, const struct attempt *a)
          (DISK_RETRIES + 1) * NS_PER_MS * classes[a->class].timeout_ms;
 }
 
+/* A probe is one command to the drive; one that the host did not even pass on
+   does not count. */
+static bool
+is_final (const struct attempt *a)
+{
+  return (a->policy & ATTEMPT_NO_RETRY) &&
+         (a->retries >= DISK_RETRIES ||
+          (a->answer->action != ANSWER_REQUEUE && a->c.host_status != SH_HOST_BUS_BUSY));
+}
+
 static enum step
 retry_counted (struct disk *d, struct attempt *a)
 {
-  if ((a->policy & ATTEMPT_NO_RETRY) || a->retries >= DISK_RETRIES || time_is_over (d, a))
+  if (is_final (a) || a->retries >= DISK_RETRIES || time_is_over (d, a))
     return fail (d, a);
   ++a->retries;
   return again (d, a);
@@ -158,7 +168,7 @@ retry_counted (struct disk *d, struct attempt *a)
 static enum step
 retry_delayed (struct disk *d, struct attempt *a)
 {
-  if ((a->policy & ATTEMPT_NO_RETRY) || time_is_over (d, a))
+  if (is_final (a) || time_is_over (d, a))
     return fail (d, a);
   ++a->retries;
   if (a->delay_ns == 0)
@@ -357,6 +367,8 @@ act (struct disk *d, struct attempt *a)
 static enum step
 judge (struct disk *d, struct attempt *a, int errnum)
 {
+  if (errnum != 0)              /* then the out members mean nothing */
+    a->c.status = a->c.host_status = a->c.sense_len = 0;
   a->answer = answer_find (&a->c, errnum, d->removable, &a->sense);
   if (a->answer->action == ANSWER_REQUEST_SENSE)
     a->answer = ask_for_sense (d, a);

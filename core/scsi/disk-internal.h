@@ -122,7 +122,7 @@ struct attempt {
   struct sense sense;
 };
 
-#define ATTEMPT_NO_RETRY 1u     /* a probe: one unit attention is forgiven, nothing else */
+#define ATTEMPT_NO_RETRY 1u     /* a probe: one unit attention is forgiven */
 #define ATTEMPT_EXPECT_REFUSAL 2u       /* a refusal is no news worth a log line */
 #define ATTEMPT_WHILE_GONE 4u   /* part of looking for a drive that went away */
 

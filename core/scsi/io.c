@@ -300,8 +300,10 @@ short_transfer (struct transfer *t)
     if (p != POINTER_NONE)
       moved = written;
   }
-  if (t->a.retries++ >= DISK_RETRIES && moved == 0)
+  if (moved == 0 && t->a.retries++ >= DISK_RETRIES)
     return give_up (t, EIO);
+  if (moved > 0)
+    attempt_init (&t->a, t->class, 0);
   COUNT (d, retries, 1);
   advance (t, moved);
   return 0;
@@ -598,6 +600,16 @@ zone_out (struct disk *d, const struct bdev_req *req)
   return -1;
 }
 
+/* It has more news, or more to do than it can take: it is alive. */
+static bool
+answers_at_all (const struct attempt *a)
+{
+  return a->answer && (a->answer->action == ANSWER_ATTENTION ||
+                       (a->errnum == EIO && a->c.host_status == SH_HOST_OK &&
+                        (a->c.status == SH_STATUS_BUSY ||
+                         a->c.status == SH_STATUS_TASK_SET_FULL)));
+}
+
 static int
 probe (struct disk *d)
 {
@@ -609,8 +621,8 @@ probe (struct disk *d)
   cdb_test_unit_ready (&a.c);
   if (attempt_all (d, &a) == 0)
     return 0;
-  if (a.answer && a.answer->action == ANSWER_ATTENTION)
-    return 0;                   /* it has more news: it is alive */
+  if (answers_at_all (&a))
+    return 0;
   errno = a.errnum;
   return -1;
 }

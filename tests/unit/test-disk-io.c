@@ -778,12 +778,29 @@ START_TEST (a_probe_fails_fast_and_says_what_is_wrong)
   assert_errno (probe (&x), ETIMEDOUT);
   fake_add_sense (x.f, OP_TEST_UNIT_READY, 2, 4, 1);
   assert_errno (probe (&x), EIO);
-  fake_add (x.f, OP_TEST_UNIT_READY)->status = SH_STATUS_BUSY;
-  assert_errno (probe (&x), EIO);
   fake_add_sense (x.f, OP_TEST_UNIT_READY, 4, 0x44, 0);
   assert_errno (probe (&x), EREMOTEIO);
-  ck_assert_uint_eq (x.f->nr_log, 4);
+  ck_assert_uint_eq (x.f->nr_log, 3);
   ck_assert_uint_eq (x.f->slept_ns, 0);
+  fixture_close (&x);
+}
+END_TEST
+
+START_TEST (a_busy_drive_is_alive)
+{
+  struct fixture x;
+
+  fixture_open (&x, smr ());
+  fake_add (x.f, OP_TEST_UNIT_READY)->status = SH_STATUS_BUSY;
+  ck_assert_int_eq (probe (&x), 0);
+  fake_add (x.f, OP_TEST_UNIT_READY)->status = SH_STATUS_TASK_SET_FULL;
+  ck_assert_int_eq (probe (&x), 0);
+  ck_assert_uint_eq (x.f->nr_log, 2);
+  /* the host did not pass it on: that says nothing of the drive */
+  fake_add (x.f, OP_TEST_UNIT_READY)->host_status = SH_HOST_BUS_BUSY;
+  fake_add (x.f, OP_TEST_UNIT_READY)->errnum = EAGAIN;
+  ck_assert_int_eq (probe (&x), 0);
+  ck_assert_uint_eq (x.f->nr_log, 5);
   fixture_close (&x);
 }
 END_TEST
@@ -919,6 +936,7 @@ add_rest (Suite *suite)
   tcase_add_loop_test (tcase, nothing_is_written_to_a_read_only_disk, 0, 2);
   tcase_add_test (tcase, a_probe_is_one_command_and_forgives_news);
   tcase_add_test (tcase, a_probe_fails_fast_and_says_what_is_wrong);
+  tcase_add_test (tcase, a_busy_drive_is_alive);
   tcase_add_test (tcase, a_drive_that_is_gone_fails_fast_until_a_probe_finds_it);
   tcase_add_loop_test (tcase, another_drive_in_its_place_is_not_taken, 0, 5);
   tcase_add_test (tcase, counters_tell_what_was_sent);
