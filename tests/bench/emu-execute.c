@@ -4,6 +4,8 @@
  * random read and write through emu_execute on a RAM drive, with 1 and 2
  * threads, next to memcpy over as much memory; the median of 5 alternating
  * rounds.  Processor time, so that a busy machine does not count.
+ * And what a power cut costs in a sweep: clone, cut, close of a drive of 96 MiB
+ * with 64 blocks in its cache.
  *
  *   emu-execute [SIZE-IN-MIB [SECONDS-PER-FIGURE]]
  */
@@ -172,6 +174,44 @@ prepare (uint64_t mib)
   }
 }
 
+#define NR_CUTS 2000
+
+static void
+measure_cuts (void)
+{
+  struct emu_settings s;
+  struct sh_error err = { 0 };
+  struct sh_command first = { .cdb_len = 6, .timeout_ms = 1 };
+  char buf[BLOCK] = { 1 };
+  double start;
+  unsigned i;
+
+  emu_settings_init (&s);
+  s.size_bytes = 96 * MiB;
+  s.zone_bytes = 4 * MiB;
+  s.nr_conv = EMU_CONV_ALL;
+  s.lbs_bytes = BLOCK;
+  s.cache = EMU_CACHE_TRACKED;
+  if (emu_open_ram (&s, &emu, &err) == -1)
+    exit (EXIT_FAILURE);
+  emu_execute (emu, &first);
+  for (i = 0; i < 5000; ++i)
+    command (true, i * 3 % 20000, buf);
+  emu_power_cut (emu, 0, EMU_CUT_KEEP_ALL, false);
+  emu_execute (emu, &first);
+  for (i = 0; i < 64; ++i)
+    command (true, i * 37, buf);
+  start = cpu_now ();
+  for (i = 0; i < NR_CUTS; ++i) {
+    struct emu *clone = emu_clone (emu);
+
+    emu_power_cut (clone, i, EMU_CUT_RANDOM, false);
+    emu_close (clone);
+  }
+  printf ("clone, power cut, close: %.0f us\n", (cpu_now () - start) * 1e6 / NR_CUTS);
+  emu_close (emu);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -198,5 +238,6 @@ main (int argc, char **argv)
             median[1] / median[2]);
   }
   emu_close (emu);
+  measure_cuts ();
   return EXIT_SUCCESS;
 }

@@ -2,8 +2,10 @@
 /* The emulated drive as a SCSI target: identity, sense, readiness, media commands. */
 #include <config.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/clock.h"
 #include "base/error.h"
 #include "emu-fixture.h"
@@ -744,6 +746,92 @@ START_TEST (first_partition_is_there_when_asked)
 }
 END_TEST
 
+START_TEST (atomic_writes_are_whole_or_refused)
+{
+  static const struct { uint64_t lba; uint16_t boundary, blocks; int64_t answer; } cases[] = {
+    { 8, 0, 16, 0 }, { 9, 0, 16, SENSE (0x052400) }, { 8, 0, 15, SENSE (0x052400) },
+    { 8, 0, 130, SENSE (0x052400) }, { 8, 130, 16, SENSE (0x052400) }, { 8, 8, 16, 0 },
+    { 16 * Z - 8, 0, 16, SENSE (0x052100) }, { SEQ (0) + 8, 0, 8, SENSE (0x052104) },
+  };
+  struct emu *emu = fx_drive (SHAPE ",atomic_wr=1,cache=tracked");
+  size_t i;
+
+  for (i = 0; i < ARRAY_SIZE (cases); ++i) {
+    uint8_t cdb[16] = { 0x9c };
+
+    put_be64 (cdb + 2, cases[i].lba);
+    put_be16 (cdb + 10, cases[i].boundary);
+    put_be16 (cdb + 12, cases[i].blocks);
+    fx_stamp (buf, cases[i].lba, cases[i].blocks, 512, 1);
+    ck_answer (fx_send (emu, cdb, 16, SH_XFER_TO_DEVICE, buf, cases[i].blocks * 512u),
+               cases[i].answer);
+  }
+  ck_assert_int_eq (emu_power_cut (emu, 1, EMU_CUT_LOSE_ALL, true), 0);
+  ck_answer (fx_tur (emu), SENSE (0x062901));
+  ck_answer (fx_read (emu, 8, 16, back), 0);
+  fx_stamp (buf, 8, 16, 512, 1);
+  ck_assert_int_eq (memcmp (buf, back, 8192), 0);
+  ck_answer (fx_inquiry (emu, 0xb0, back, 64), 0);
+  ck_assert_uint_eq (get_be32 (back + 44), 128);
+  emu_close (emu);
+}
+END_TEST
+
+START_TEST (uuid_is_told_when_asked)
+{
+  struct emu *emu = fx_drive (SHAPE ",uuid_ctl=1,serial=S");
+  size_t len;
+
+  ck_answer (fx_inquiry (emu, 0x83, buf, 128), 0);
+  len = 4u + get_be16 (buf + 2);
+  ck_assert_uint_eq (buf[len - 21], 0x0a);
+  ck_assert_uint_eq (buf[len - 19], 18);
+  emu_close (emu);
+}
+END_TEST
+
+static size_t
+resident_bytes (void)
+{
+  FILE *f = fopen ("/proc/self/statm", "r");
+  unsigned long size, resident;
+
+  ck_assert_ptr_nonnull (f);
+  ck_assert_int_eq (fscanf (f, "%lu %lu", &size, &resident), 2);
+  fclose (f);
+  return resident * (size_t) sysconf (_SC_PAGESIZE);
+}
+
+START_TEST (reset_and_unmap_give_the_memory_of_a_ram_drive_back)
+{
+  struct emu *emu = fx_drive ("size=256M,zone-size=1M,conventional=128,lbpu=1");
+  static const uint64_t all[][2] = { { 0, 128 * Z } };
+  const size_t before = resident_bytes ();
+  uint64_t lba;
+
+  memset (buf, 0x77, MiB);
+  for (lba = 0; lba < 256 * Z; lba += Z)
+    ck_answer (fx_write (emu, lba, Z, buf), 0);
+  ck_assert_uint_gt (resident_bytes (), before + 250 * MiB);
+  ck_answer (unmap (emu, 1, all), 0);
+  ck_answer (fx_zone_all (emu, FX_RESET), 0);
+  ck_assert_uint_lt (resident_bytes (), before + 40 * MiB);
+  emu_close (emu);
+}
+END_TEST
+
+/* 28 TB in a drive that nothing was written to. */
+START_TEST (large_drive_needs_little_memory)
+{
+  const size_t before = resident_bytes ();
+  struct emu *emu = fx_drive ("size=28T,zone-size=256M,conventional=1043");
+
+  ck_assert_uint_eq (fx_get_zone (emu, 28 * TiB / 512 - 1).cond, ZONE_EMPTY);
+  ck_assert_uint_lt (resident_bytes (), before + 4 * MiB);
+  emu_close (emu);
+}
+END_TEST
+
 /* ---- counters, transport ---- */
 
 START_TEST (counters_count)
@@ -871,6 +959,10 @@ suite (void)
   tcase_add_test (tc, verify_compares);
   tcase_add_test (tc, fake_rw_moves_nothing);
   tcase_add_test (tc, first_partition_is_there_when_asked);
+  tcase_add_test (tc, atomic_writes_are_whole_or_refused);
+  tcase_add_test (tc, uuid_is_told_when_asked);
+  tcase_add_test (tc, reset_and_unmap_give_the_memory_of_a_ram_drive_back);
+  tcase_add_test (tc, large_drive_needs_little_memory);
   tcase_add_test (tc, counters_count);
   tcase_add_test (tc, hook_runs_after_each_command);
   tcase_add_test (tc, transport_opens_what_it_is_told);

@@ -255,6 +255,40 @@ START_TEST (zone_operations_of_many_threads_keep_the_accounts)
 }
 END_TEST
 
+/* opts=800h: what finds the queue full is refused, each time; else it waits. */
+static _Atomic unsigned refused;
+
+static void *
+fill_the_queue (void *arg)
+{
+  uint8_t buf[LBS];
+  unsigned i;
+
+  for (i = 0; i < 20; ++i) {
+    const int64_t answer = fx_read (emu, 0, 1, buf);
+
+    if (answer == STATUS (SH_STATUS_TASK_SET_FULL))
+      refused++;
+    else
+      ck_answer (answer, 0);
+  }
+  return NULL;
+}
+
+START_TEST (full_queue_makes_wait_or_refuses_when_asked)
+{
+  refused = 0;
+  emu = fx_drive (SHAPE ",max_queue=1,time=fixed,latency_us=500");
+  run (3, fill_the_queue);
+  ck_assert_uint_eq (refused, 0);
+  emu_close (emu);
+  emu = fx_drive (SHAPE ",max_queue=1,time=fixed,latency_us=500,opts=0x800,every_nth=1");
+  run (3, fill_the_queue);
+  ck_assert_uint_gt (refused, 0);
+  emu_close (emu);
+}
+END_TEST
+
 static Suite *
 suite (void)
 {
@@ -267,6 +301,7 @@ suite (void)
   tcase_add_test (tc, reads_of_a_zone_that_is_reset_see_old_data_or_zeroes);
   tcase_add_test (tc, tracked_drive_can_be_cloned_while_it_is_written);
   tcase_add_test (tc, zone_operations_of_many_threads_keep_the_accounts);
+  tcase_add_test (tc, full_queue_makes_wait_or_refuses_when_asked);
   suite_add_tcase (s, tc);
   return s;
 }

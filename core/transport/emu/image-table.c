@@ -151,8 +151,6 @@ image_table_read (const char *path, struct image_table *t, struct sh_error *err)
   }
   free (line);
   fclose (f);
-  if (r == 0 && t->nr == 0)
-    r = sh_fail (err, EINVAL, "%s: the table lists no zone", path);
   if (r == -1)
     image_table_free (t);
   return r;

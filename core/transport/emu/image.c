@@ -64,6 +64,19 @@ shape_conventional (const struct image_table *t, struct emu_settings *s, struct 
 
 /* All zones as long as the first but the last, which may be shorter. */
 static int
+shape_regular (const struct raw_reader *r, const char *zones, struct emu_settings *s,
+               struct sh_error *err)
+{
+  if (s->model != EMU_REGULAR)
+    return sh_fail (err, EINVAL, "%s: the table lists no zone", zones);
+  s->size_bytes = raw_size (r);
+  if (s->size_bytes != 0)
+    return 0;
+  sh_fail (err, EINVAL, "the size of the image is not known before it is decompressed");
+  return sh_hint (err, "decompress it first");
+}
+
+static int
 shape_zones (const struct image_table *t, struct emu_settings *s, struct sh_error *err)
 {
   const struct image_zone *last = &t->zones[t->nr - 1];
@@ -225,7 +238,7 @@ emu_import (const char *path, const struct emu_settings *settings, const char *r
   if (image_table_read (zones, &t, err) == -1)
     return -1;
   r = raw_open (raw, err);
-  if (r && shape_zones (&t, &s, err) == 0 &&
+  if (r && (t.nr ? shape_zones (&t, &s, err) : shape_regular (r, zones, &s, err)) == 0 &&
       emu_file_create (path, &s, replace, err) == 0)
     ret = fill_drive (path, &t, r, raw, err);
   if (r)

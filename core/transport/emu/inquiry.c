@@ -36,6 +36,24 @@ page_serial (const struct emu *emu, uint8_t *p)
   return len;
 }
 
+/* The UUID designator of uuid_ctl, from what identifies the drive anyway. */
+static size_t
+put_uuid (const struct emu *emu, uint8_t *d)
+{
+  if (emu->s.uuid_ctl == 0)
+    return 0;
+  d[0] = 0x01;
+  d[1] = 0x0a;
+  d[3] = 18;
+  d[4] = 0x10;
+  memset (d + 6, 0x5e, 16);
+  if (emu->s.uuid_ctl == 1)
+    memcpy (d + 14, emu->wwn, 8);
+  d[12] = 0x40 | (d[12] & 0x0f);        /* version 4 */
+  d[14] = 0x80 | (d[14] & 0x3f);        /* variant 1 */
+  return 22;
+}
+
 static size_t
 page_identification (const struct emu *emu, uint8_t *p)
 {
@@ -55,7 +73,8 @@ page_identification (const struct emu *emu, uint8_t *p)
   d[1] = 0x03;
   d[3] = 8;
   memcpy (d + 4, emu->wwn, 8);
-  return (size_t) (d + 12 - p);
+  d += 12;
+  return (size_t) (d - p) + put_uuid (emu, d);
 }
 
 static size_t
@@ -74,6 +93,13 @@ page_block_limits (const struct emu *emu, uint8_t *p)
     put_be32 (p + 28, s->unmap_alignment | UINT32_C (1) << 31);
   }
   put_be64 (p + 32, s->write_same_length);
+  if (s->atomic_wr) {
+    put_be32 (p + 40, ATOMIC_MAX);
+    put_be32 (p + 44, ATOMIC_ALIGN);
+    put_be32 (p + 48, ATOMIC_ALIGN);    /* granularity */
+    put_be32 (p + 52, ATOMIC_MAX);      /* with a boundary */
+    put_be32 (p + 56, ATOMIC_MAX);
+  }
   return 0x3c;
 }
 

@@ -239,6 +239,11 @@ struct task {
 #define OP_UNMAP     256u       /* exists where lbpu is set */
 #define OP_FIELDS_LBA 512u      /* LBA and length are where READ of its size has them */
 #define OP_ZONE_LBA  1024u      /* LBA is in bytes 2-9 */
+#define OP_ATOMIC    2048u      /* WRITE ATOMIC: exists where atomic_wr is set */
+
+/* Of WRITE ATOMIC, in blocks, as scsi_debug has them. */
+#define ATOMIC_ALIGN 2u
+#define ATOMIC_MAX   128u
 
 struct op {
   uint8_t opcode;
@@ -300,6 +305,7 @@ void op_report_luns (struct task *t);
 void op_report_opcodes (struct task *t);
 void op_read (struct task *t);
 void op_write (struct task *t);
+void op_write_atomic (struct task *t);
 void op_verify (struct task *t);
 void op_write_same (struct task *t);
 void op_unmap (struct task *t);

@@ -481,12 +481,12 @@ write_blocks (struct task *t, const struct source *src, bool fua)
   return ok;
 }
 
-void
-op_write (struct task *t)
+/* `durable`: as a write with FUA. */
+static void
+write_data (struct task *t, bool durable)
 {
   struct emu *emu = t->emu;
   const struct source src = { .data = &t->data };
-  const bool fua = t->cmd->cdb_len > 6 && t->cmd->cdb[1] & CDB1_FUA;
 
   if (!transfer_ok (t) || !write_allowed (t) || t->blocks == 0)
     return;
@@ -495,12 +495,36 @@ op_write (struct task *t)
     t->cmd->host_status = SH_HOST_ERROR;
     return;
   }
-  if (!write_blocks (t, &src, fua))
+  if (!write_blocks (t, &src, durable))
     return;
   t->moved = blocks_to_bytes (emu, blocks_to_do (t));
   count (emu, CNT_WRITTEN_BYTES, t->moved);
+}
+
+void
+op_write (struct task *t)
+{
+  const bool fua = t->cmd->cdb_len > 6 && t->cmd->cdb[1] & CDB1_FUA;
+
+  write_data (t, fua);
   if (fua)
-    count (emu, CNT_FUA_WRITES, 1);
+    count (t->emu, CNT_FUA_WRITES, 1);
+}
+
+/* Durable at once, so that no power cut can tear it. */
+void
+op_write_atomic (struct task *t)
+{
+  const uint64_t boundary = get_be16 (t->cmd->cdb + 10);
+
+  if (t->lba % ATOMIC_ALIGN != 0)
+    task_fail_field (t, 2, -1);
+  else if (boundary > ATOMIC_MAX || boundary % ATOMIC_ALIGN != 0)
+    task_fail_field (t, 10, -1);
+  else if (t->blocks > ATOMIC_MAX || t->blocks % ATOMIC_ALIGN != 0)
+    task_fail_field (t, 12, -1);
+  else
+    write_data (t, true);
 }
 
 /* ---- WRITE SAME ---- */

@@ -71,6 +71,8 @@ const struct op emu_ops[] = {
     { 0x94, 0x1f, LBA8, 0, 0, 0, 0, 0x01, CONTROL } },
   { 0x95, 0x00, ZONE, 16, "report-zones", op_report_zones,
     { 0x95, 0x1f, LBA8, LEN4, 0xbf, CONTROL } },
+  { 0x9c, -1, RW | OP_WRITE | OP_ATOMIC, 16, "write-atomic-16", op_write_atomic,
+    { 0x9c, 0x18, LBA8, LEN2, LEN2, GROUP, CONTROL } },
   { 0x9e, 0x10, OP_MEDIA, 16, "read-capacity-16", op_read_capacity_16,
     { 0x9e, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0, LEN4, 0, CONTROL } },
   { 0xa0, -1, OP_ALWAYS | OP_AT_ONCE, 12, "report-luns", op_report_luns,
@@ -101,6 +103,8 @@ bool
 emu_op_exists (const struct emu *emu, const struct op *op)
 {
   if (op->flags & OP_ZONED && !emu_zoned (emu))
+    return false;
+  if (op->flags & OP_ATOMIC && !emu->s.atomic_wr)
     return false;
   return !(op->flags & OP_UNMAP) || emu->s.lbpu;
 }

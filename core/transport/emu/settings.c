@@ -297,6 +297,8 @@ const struct emu_setting emu_setting_table[] = {
   BOOL ("lbpws10", lbpws10, "WRITE SAME(10) can unmap"),
   U32 ("lbprz", lbprz, 0, 2, "unmapped blocks: 0 keep, 1 read zeroes, 2 read FFh"),
   U32 ("write_same_length", write_same_length, 0, UINT32_MAX, "longest WRITE SAME in blocks"),
+  BOOL ("atomic_wr", atomic_wr, "WRITE ATOMIC(16) is supported"),
+  U32 ("uuid_ctl", uuid_ctl, 0, 2, "UUID in VPD 83h: 0 none, 1 the drive's, 2 the same for all"),
   U32 ("unmap_alignment", unmap_alignment, 0, UINT32_MAX, "alignment of UNMAP"),
   U32 ("unmap_granularity", unmap_granularity, 1, UINT32_MAX, "granularity of UNMAP"),
   U32 ("unmap_max_blocks", unmap_max_blocks, 0, UINT32_MAX, "longest UNMAP in blocks"),

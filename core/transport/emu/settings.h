@@ -59,6 +59,8 @@ struct emu_settings {
   bool lbpu, lbpws, lbpws10;
   uint32_t lbprz;
   uint32_t write_same_length;
+  bool atomic_wr;               /* WRITE ATOMIC(16) */
+  uint32_t uuid_ctl;            /* VPD 83h: 0 no UUID, 1 one a drive, 2 one for all */
   uint32_t unmap_alignment, unmap_granularity, unmap_max_blocks, unmap_max_desc;
 
   /* Cache. */

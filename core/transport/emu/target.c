@@ -230,6 +230,11 @@ decode (struct task *t)
   }
   if (!(t->op->flags & OP_FIELDS_LBA))
     return;
+  if (t->op->flags & OP_ATOMIC) {       /* bytes 10-11 are the boundary */
+    t->lba = get_be64 (cdb + 2);
+    t->blocks = get_be16 (cdb + 12);
+    return;
+  }
   switch (t->op->cdb_len) {
   case 6:
     t->lba = get_be24 (cdb + 1) & 0x1fffff;
