@@ -23,6 +23,7 @@ struct volume_backend {
   struct backend b;
   struct sh_volume *volume;
   struct bdev_info info;
+  struct mq *mq;                /* NULL: no queue */
   char device[256];
 };
 
@@ -133,7 +134,7 @@ open_patiently (const char *device, const struct stack_options *options,
   const uint64_t deadline_ns = sh_now (&sh_clock_monotonic) + BUSY_PATIENCE_NS;
 
   for (;;) {
-    if (stack_open_volume (device, options, &v->volume, &v->info, err) == 0)
+    if (stack_open_volume (device, options, &v->volume, &v->info, &v->mq, err) == 0)
       return 0;
     if (err->errnum != EBUSY || sh_now (&sh_clock_monotonic) >= deadline_ns)
       return -1;

@@ -37,7 +37,12 @@ struct tag_user {
   uint32_t seen;                /* rings of the bell that have been answered */
   atomic_bool started, stop;
   pthread_t listener;
+  struct tag_user *next;        /* in `shared_users` */
 };
+
+/* Users of shared sets in this process, for after_fork. */
+static pthread_mutex_t shared_users_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tag_user *shared_users;
 
 static bool
 is_shared (const struct tagset *set)
@@ -578,6 +583,66 @@ tag_user_start (struct tag_user *user)
     atomic_store (&user->started, false);
 }
 
+/* A server that goes into the background forks after it has opened its
+   drives: the child has the locks of its slots but no listener.  The next
+   request starts a new one. */
+static void
+after_fork (void)
+{
+  struct tag_user *user;
+
+  for (user = shared_users; user; user = user->next) {
+    atomic_store (&user->u->pid, getpid ());
+    if (!atomic_load (&user->started))
+      continue;
+    atomic_store (&user->started, false);
+    tag_user_start (user);
+  }
+  pthread_mutex_unlock (&shared_users_lock);
+}
+
+static void
+before_fork (void)
+{
+  pthread_mutex_lock (&shared_users_lock);
+}
+
+static void
+after_fork_in_parent (void)
+{
+  pthread_mutex_unlock (&shared_users_lock);
+}
+
+static void
+watch_forks (void)
+{
+  pthread_atfork (before_fork, after_fork_in_parent, after_fork);
+}
+
+static void
+remember_shared (struct tag_user *user)
+{
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+  pthread_once (&once, watch_forks);
+  pthread_mutex_lock (&shared_users_lock);
+  user->next = shared_users;
+  shared_users = user;
+  pthread_mutex_unlock (&shared_users_lock);
+}
+
+static void
+forget_shared (struct tag_user *user)
+{
+  struct tag_user **p;
+
+  pthread_mutex_lock (&shared_users_lock);
+  for (p = &shared_users; *p != user; p = &(*p)->next)
+    ;
+  *p = user->next;
+  pthread_mutex_unlock (&shared_users_lock);
+}
+
 static void
 stop_listener (struct tag_user *user)
 {
@@ -680,6 +745,8 @@ tag_user_add (struct tagset *set, const char *name, void (*wake) (void *opaque),
     return sh_fail (err, EUSERS, "tag set '%s' has %u users already, the most it can have",
                     set->name, TAGSET_MAX_USERS);
   }
+  if (is_shared (set))
+    remember_shared (user);
   *ret = user;
   return 0;
 }
@@ -690,6 +757,8 @@ tag_user_remove (struct tag_user *user)
   struct tagset *set = user->set;
 
   assert (atomic_load (&user->u->in_use) == 0);
+  if (is_shared (set))
+    forget_shared (user);
   stop_listener (user);
   pthread_mutex_lock (&set->lock);
   atomic_store (&set->local[user->slot], NULL);

@@ -77,12 +77,12 @@ format_if_blank (struct bdev *bdev, const struct stack_options *options,
 int
 stack_open_volume (const char *device, const struct stack_options *options,
                    struct sh_volume **volume, struct bdev_info *info,
-                   struct sh_error *err)
+                   struct mq **mq, struct sh_error *err)
 {
   struct sh_volume_options volume_options = options->volume;
   struct bdev *bdev;
 
-  if (stack_open_device (device, options, &bdev, err) == -1)
+  if (stack_open_queued (device, options, &bdev, mq, err) == -1)
     return -1;
   *info = bdev->info;
   volume_options.read_only = options->read_only || info->read_only;

@@ -38,6 +38,7 @@ stack_options_init (struct stack_options *options)
 {
   memset (options, 0, sizeof *options);
   options->exclusive = true;
+  mq_options_init (&options->mq);
 }
 
 /* The same name with '-' for '_'. */
@@ -86,7 +87,7 @@ stack_option (struct stack_options *options, const char *key, const char *value,
   for (i = 0; i < ARRAY_SIZE (table); ++i)
     if (same_name (table[i].name, key))
       return set (options, &table[i], value, err) == -1 ? -1 : 1;
-  return 0;
+  return mq_option (&options->mq, key, value, err);
 }
 
 int

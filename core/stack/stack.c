@@ -28,3 +28,45 @@ stack_open_device (const char *device, const struct stack_options *options,
   }
   return 0;
 }
+
+int
+stack_open_tagset (struct stack_options *options, struct sh_error *err)
+{
+  const struct tagset_options tagset_options = {
+    .tags = options->mq.tags,
+    .reserved = options->mq.reserved_tags,
+    .name = options->mq.tagset[0] ? options->mq.tagset : NULL,
+    .clock = options->volume.clock,
+  };
+
+  return tagset_open (&tagset_options, &options->tagset, err);
+}
+
+void
+stack_close_tagset (struct stack_options *options)
+{
+  if (options->tagset)
+    tagset_close (options->tagset);
+  options->tagset = NULL;
+}
+
+int
+stack_open_queued (const char *device, const struct stack_options *options,
+                   struct bdev **bdev, struct mq **mq, struct sh_error *err)
+{
+  struct bdev *lower;
+
+  *mq = NULL;
+  if (stack_open_device (device, options, &lower, err) == -1)
+    return -1;
+  if (!options->queue) {
+    *bdev = lower;
+    return 0;
+  }
+  if (mq_bdev_create (lower, options->tagset, false, &options->mq, bdev, err) == -1) {
+    bdev_close (lower);
+    return -1;
+  }
+  *mq = mq_of_bdev (*bdev);
+  return 0;
+}

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include "base/bdev.h"
+#include "mq/mq.h"
 #include "shingle/volume.h"
 
 struct sh_error;
@@ -21,9 +22,12 @@ struct stack_options {
   bool read_only;               /* nothing is written to the drive */
   bool exclusive;               /* nobody else may use the drive meanwhile */
   bool format;                  /* format a drive that is blank */
+  bool queue;                   /* every command goes through a queue (mq) */
+  struct mq_options mq;         /* of that queue */
+  struct tagset *tagset;        /* of all drives opened; see stack_open_tagset */
 };
 
-/* All defaults; exclusive is set. */
+/* All defaults; exclusive is set, queue is not. */
 void stack_options_init (struct stack_options *options);
 
 /* Sets one option.  1: key is ours and was set; 0: not ours; -1: the value
@@ -51,14 +55,24 @@ int stack_options_check (const struct stack_options *options,
    Malloc'd; NULL with errno. */
 char *stack_absolute_device (const char *device);
 
+/* One tag set for all the drives that are opened with these options, which
+   are complete by now.  Close it after the last drive; NULL is allowed. */
+int stack_open_tagset (struct stack_options *options, struct sh_error *err);
+void stack_close_tagset (struct stack_options *options);
+
 /* DEVICE to a bdev that is ready for the zoned layer (or for plugin sg). */
 int stack_open_device (const char *device, const struct stack_options *options,
                        struct bdev **bdev, struct sh_error *err);
 
+/* The same with the queue in front where options say so; *mq is that queue,
+   which lives as long as the bdev, or NULL. */
+int stack_open_queued (const char *device, const struct stack_options *options,
+                       struct bdev **bdev, struct mq **mq, struct sh_error *err);
+
 /* DEVICE to a loaded volume, formatted before where options say so.  *info
-   describes the drive.  sh_volume_start and sh_volume_close are the caller's. */
+   describes the drive, *mq is its queue or NULL.  sh_volume_start and sh_volume_close are the caller's. */
 int stack_open_volume (const char *device, const struct stack_options *options,
                        struct sh_volume **volume, struct bdev_info *info,
-                       struct sh_error *err);
+                       struct mq **mq, struct sh_error *err);
 
 #endif

@@ -131,7 +131,7 @@ exports_open (struct exports *exports, const struct stack_options *options,
     e->absolute = stack_absolute_device (e->device);
     if (e->absolute == NULL)
       return sh_fail (err, errno, "%s: %s", e->device, strerror (errno));
-    if (stack_open_volume (e->absolute, options, &e->volume, &e->info, err) == -1)
+    if (stack_open_volume (e->absolute, options, &e->volume, &e->info, &e->mq, err) == -1)
       return -1;
     e->read_only = options->read_only || e->info.read_only;
   }

@@ -23,6 +23,7 @@ struct export {
   char *name;                   /* what clients ask for, unique */
   char *description;            /* one line for people */
   struct sh_volume *volume;     /* NULL unless open */
+  struct mq *mq;                /* its drive's queue */
   struct bdev_info info;        /* of its drive */
   struct opstats *opstats;      /* what clients did */
   bool read_only;

@@ -24,6 +24,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "exports.h"
+#include "mq/mq.h"
 #include "stack/control.h"
 #include "stack/served.h"
 
@@ -36,11 +37,9 @@ NBDKIT_DLL_PUBLIC int zoned_debug_stats;
 
 static struct exports exports;
 static struct stack_options options;
-
-/* The control socket; NULL: none was asked for. */
-static const char *control_path;
-static struct control *control;
-static struct served_set served;
+static struct served_set served_set;    /* what the control socket tells of */
+static struct control *control;         /* NULL: no control= */
+static char *control_path;
 
 struct handle {
   struct export *e;
@@ -159,11 +158,18 @@ finish (const struct handle *h, const struct request *req, int r)
 
 /* -- options ------------------------------------------------------------------- */
 
+static char config_help[8192];
+
 static void
 zoned_load (void)
 {
   stack_options_init (&options);
   options.volume.log = &log_hook;
+  options.queue = true;
+  snprintf (config_help, sizeof config_help, "%s%s%s",
+            "device=DEVICE (required)  /dev/sgN, emu:FILE or NAME:ARGS; may come again\n"
+            "export=NAME               name of the device= before it (default: its label)\n",
+            STACK_OPTIONS_HELP, mq_options_help);
 }
 
 static int
@@ -177,10 +183,6 @@ zoned_config (const char *key, const char *value)
     r = exports_add (&exports, value, &err);
   else if (strcmp (key, "export") == 0)
     r = exports_name_last (&exports, value, &err);
-  else if (strcmp (key, "control") == 0) {
-    control_path = value;
-    r = 0;
-  }
   else {
     r = stack_option (&options, key, value, &err);
     if (r == 0)
@@ -210,12 +212,6 @@ zoned_config_complete (void)
   return 0;
 }
 
-#define zoned_config_help \
-  "control=SOCKET            unix socket for shingle stat, top and reclaim\n" \
-  "device=DEVICE (required)  /dev/sgN, emu:FILE or NAME:ARGS; may come again\n" \
-  "export=NAME               name of the device= before it (default: its label)\n" \
-  STACK_OPTIONS_HELP
-
 static void
 zoned_dump_plugin (void)
 {
@@ -232,20 +228,23 @@ report_close (const struct export *e, const struct sh_error *err)
   nbdkit_error ("%s: %s", e->name ? e->name : e->device, err->message);
 }
 
+static struct json_object *
+queue_stats (void *mq)
+{
+  return mq_dump (mq, true);
+}
+
 /* What the control socket tells of. */
 static int
-open_control (struct sh_error *err)
+list_served (struct sh_error *err)
 {
-  struct served *list;
+  struct served *list = calloc (exports.nr, sizeof *list);
   size_t i;
 
-  if (control_path == NULL)
-    return 0;
-  list = calloc (exports.nr, sizeof *list);
   if (list == NULL)
     return sh_fail (err, ENOMEM, "no memory");
   for (i = 0; i < exports.nr; ++i) {
-    const struct export *e = exports.list[i];
+    struct export *e = exports.list[i];
 
     list[i] = (struct served) {
       .name = e->name,
@@ -253,19 +252,39 @@ open_control (struct sh_error *err)
       .size_bytes = sh_volume_size (e->volume),
       .volume = e->volume,
       .opstats = e->opstats,
+      .mq_stats = queue_stats,
+      .mq = e->mq,
+      .nr_hwqs = mq_nr_hwqs (e->mq),
     };
   }
-  served = (struct served_set) { .list = list, .nr = exports.nr };
-  return control_open (control_path, served_answer, &served, &log_hook, &control, err);
+  served_set = (struct served_set) { list, (unsigned) exports.nr };
+  return 0;
 }
 
+/* The path is made absolute: the socket is removed at the end, from "/". */
+static int
+open_control (struct sh_error *err)
+{
+  if (options.mq.control[0] == '\0')
+    return 0;
+  control_path = nbdkit_absolute_path (options.mq.control);
+  if (control_path == NULL)
+    return sh_fail (err, errno, "control=%s: %s", options.mq.control, strerror (errno));
+  return control_open (control_path, served_answer, &served_set, &log_hook, &control, err);
+}
+
+/* In the reverse order of opening; whatever is not open is left out. */
 static void
-close_control (void)
+close_all (void)
 {
   control_close (control);
   control = NULL;
-  free ((void *) served.list);
-  served.list = NULL;
+  free (control_path);
+  control_path = NULL;
+  free ((void *) served_set.list);
+  served_set = (struct served_set) { 0 };
+  exports_close (&exports, report_close);
+  stack_close_tagset (&options);
 }
 
 static int
@@ -274,11 +293,12 @@ zoned_get_ready (void)
   struct sh_error err;
 
   sh_error_clear (&err);
-  if (exports_open (&exports, &options, &err) == 0 && open_control (&err) == 0)
+  if (stack_open_tagset (&options, &err) == 0 &&
+      exports_open (&exports, &options, &err) == 0 && list_served (&err) == 0 &&
+      open_control (&err) == 0)
     return 0;
   report_error (&err);
-  close_control ();
-  exports_close (&exports, report_close);
+  close_all ();
   return -1;
 }
 
@@ -294,8 +314,8 @@ zoned_after_fork (void)
   prctl (PR_SET_IO_FLUSHER, 1, 0, 0, 0);
 #endif
   sh_error_clear (&err);
-  if (exports_start (&exports, &err) == 0
-      && (control == NULL || control_start (control, &err) == 0))
+  if (exports_start (&exports, &err) == 0 &&
+      (control == NULL || control_start (control, &err) == 0))
     return 0;
   report_error (&err);
   return -1;
@@ -607,16 +627,14 @@ zoned_cleanup (void)
   if (zoned_debug_stats)
     for (i = 0; i < exports.nr; ++i)
       show_stats (exports.list[i]);
-  close_control ();
-  exports_close (&exports, report_close);
+  close_all ();
 }
 
 /* Starts that end before after_fork do not pass cleanup. */
 static void
 zoned_unload (void)
 {
-  close_control ();
-  exports_close (&exports, report_close);
+  close_all ();
 }
 
 static struct nbdkit_plugin plugin = {
@@ -629,7 +647,7 @@ static struct nbdkit_plugin plugin = {
   .load = zoned_load,
   .config = zoned_config,
   .config_complete = zoned_config_complete,
-  .config_help = zoned_config_help,
+  .config_help = config_help,
   .magic_config_key = "device",
   .dump_plugin = zoned_dump_plugin,
 

@@ -4,16 +4,16 @@
 . "$(dirname "$0")/../functions.sh"
 requires_program nbdkit
 
-new_drive good
+new_drive good --size=64M --zone-size=1M --conventional=12
 cd "$tmp"
 head -c 1000 good >short
 head -c 8M /dev/urandom >random
 : >empty
-truncate -s 256M zeroes
+truncate -s 16M zeroes
 head -c 2M zeroes >foreign && mkfs.ext4 -q -F foreign
 mkdir folder
 ln -s nowhere dangling
-"$SHINGLE" emu create blank "${small_drive[@]}" >/dev/null
+"$SHINGLE" emu create blank --size=64M --zone-size=1M --conventional=12 >/dev/null
 "$SHINGLE" emu create regular --size=64M --model=regular >/dev/null
 # The files of emulated drives hold attentions and counters besides the medium.
 sums ()
@@ -52,6 +52,13 @@ said 'reorder_window=2s' good reorder_window=2s
 said 'readonly=perhaps' good readonly=perhaps
 said 'format=perhaps' good format=perhaps
 said 'format=true contradicts' good format=true readonly=true
+said 'tags=0' good tags=0
+said 'tags=99999' good tags=99999
+said 'hwqs=0' good hwqs=0
+said 'sched=fast' good sched=fast
+said 'prio=high' good prio=high
+said 'read_expire' good read_expire=soon
+said 'control' good control=/no/such/folder/socket
 said 'export=' good export=
 said 'two names' good export=a export=b
 sums >sums.after
