@@ -51,7 +51,6 @@ struct nbd_backend {
   unsigned nr_conns;
   struct conn conns[MAX_CONNECTIONS];
   bool can_flush, can_fua, has_extents;
-  uint32_t min_block_bytes;
 };
 
 static struct nbd_backend *
@@ -208,13 +207,6 @@ start_piece (struct backend_io *io)
     wake (c);
 }
 
-static bool
-misaligned (const struct nbd_backend *n, const struct backend_io *io)
-{
-  return io->op != BACKEND_FLUSH
-         && ((io->offset | io->count) & (n->min_block_bytes - 1)) != 0;
-}
-
 /* The one with least to do, the first of equals: a user who has one request at
    a time stays on one connection, whose threads then are warm. */
 static struct conn *
@@ -247,9 +239,7 @@ nbd_submit (struct backend *b, struct backend_io *io)
   io->finished_bytes = 0;
   io->flushing = false;
   io->piece_bytes = io->count;
-  if (misaligned (n, io))
-    answer (io, EINVAL);
-  else if (io->op == BACKEND_FLUSH && !n->can_flush)
+  if (io->op == BACKEND_FLUSH && !n->can_flush)
     answer (io, 0);
   else
     start_piece (io);
@@ -497,7 +487,11 @@ connect_one (struct nbd_backend *n, const char *uri, char **command,
   if (c->wake_fd == -1 || !c->nbd)
     return sh_fail (err, ENOMEM, "no memory for an NBD connection");
   if (nbd_add_meta_context (c->nbd, LIBNBD_CONTEXT_BASE_ALLOCATION) == -1
-      || nbd_set_uri_allow_local_file (c->nbd, true) == -1)
+      || nbd_set_uri_allow_local_file (c->nbd, true) == -1
+      /* Whether a request is aligned well enough the server knows best: ours
+         takes any. */
+      || nbd_set_strict_mode (c->nbd, nbd_get_strict_mode (c->nbd)
+                                      & ~(unsigned) LIBNBD_STRICT_ALIGN) == -1)
     return fail_nbd (err, what);
   r = uri ? nbd_aio_connect_uri (c->nbd, uri)
           : nbd_aio_connect_systemd_socket_activation (c->nbd, command);
@@ -511,7 +505,6 @@ learn_export (struct nbd_backend *n, bool read_only)
 {
   struct nbd_handle *h = n->conns[0].nbd;
   const int64_t preferred = nbd_get_block_size (h, LIBNBD_SIZE_PREFERRED);
-  const int64_t minimum = nbd_get_block_size (h, LIBNBD_SIZE_MINIMUM);
   char *name = nbd_get_export_name (h);
 
   n->b.read_only = read_only || nbd_is_read_only (h) == 1;
@@ -519,7 +512,6 @@ learn_export (struct nbd_backend *n, bool read_only)
   n->can_fua = nbd_can_fua (h) == 1;
   n->b.can_zero = nbd_can_zero (h) == 1;
   n->has_extents = nbd_can_meta_context (h, LIBNBD_CONTEXT_BASE_ALLOCATION) == 1;
-  n->min_block_bytes = minimum > 0 && is_power_of_2 (minimum) ? minimum : 1;
   n->b.block_bytes = preferred >= 512 && preferred <= (int64_t) MiB
                      && is_power_of_2 (preferred) ? preferred : 4096;
   backend_set_name (&n->b, name ? name : "", "nbd");

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 #include "args.h"
 #include "base/bdev.h"
 #include "base/bytes.h"
@@ -15,13 +17,15 @@
 #include "base/parse.h"
 #include "commands.h"
 #include "open.h"
+#include "zone-map.h"
 #include "zoned/sets.h"
 #include "zoned/usage.h"
 #include "zoned/zones.h"
 
 #define PART_ZONES 1024
 
-enum { OPT_ALL = 256, OPT_JSON, OPT_FROM, OPT_COUNT, OPT_TYPE, OPT_COND, OPT_USE };
+enum { OPT_ALL = 256, OPT_JSON, OPT_FROM, OPT_COUNT, OPT_TYPE, OPT_COND, OPT_USE, OPT_MAP,
+       OPT_SVG };
 
 static const struct arg_option options[] = {
   { OPT_ALL, 0, "all", NULL, "a line for every zone, no runs" },
@@ -29,6 +33,8 @@ static const struct arg_option options[] = {
   { OPT_COUNT, 0, "count", "N", "at most N zones" },
   { OPT_FROM, 0, "from", "ZONE", "from this zone on" },
   { OPT_JSON, 0, "json", NULL, "as a JSON array, every zone" },
+  { OPT_MAP, 0, "map", NULL, "draw the zones, a letter each" },
+  { OPT_SVG, 0, "svg", "FILE", "draw them as a picture" },
   { OPT_TYPE, 0, "type", "WORD", "only conventional or sequential zones" },
   { OPT_USE, 0, "use", "WORD", "only metadata, data, buffer or free zones" },
   { 0, 0, NULL, NULL, NULL }
@@ -42,7 +48,8 @@ static const char *const use_words[] = { "free", "metadata", "data", "buffer", N
 
 struct request {
   const char *device;
-  bool all, json;
+  bool all, json, map;
+  const char *svg;              /* file; NULL: none */
   uint64_t from, count;
   int type, cond, use;          /* indexes of the words; -1: any */
 };
@@ -66,6 +73,7 @@ struct listing {
   struct line first, last;      /* the run that is not printed yet */
   uint64_t run;                 /* its length */
   struct json_object *array;
+  struct zone_map map;
 };
 
 static void
@@ -89,6 +97,12 @@ take (struct request *r, const struct args *a, int id, struct sh_error *err)
     return 0;
   case OPT_JSON:
     r->json = true;
+    return 0;
+  case OPT_MAP:
+    r->map = true;
+    return 0;
+  case OPT_SVG:
+    r->svg = a->value;
     return 0;
   case OPT_FROM:
     return sh_parse_uint ("--from", a->value, 0, UINT32_MAX, &r->from, err);
@@ -265,9 +279,20 @@ add_json (struct listing *s, const struct line *l)
 
 /* --- the list --- */
 
+static bool
+is_drawing (const struct request *r)
+{
+  return r->map || r->svg;
+}
+
 static void
 add_line (struct listing *s, const struct line *l)
 {
+  if (is_drawing (s->r)) {
+    if (zone_map_add (&s->map, &l->z, l->known, l->use) == -1)
+      abort ();                 /* two bytes a zone */
+    return;
+  }
   if (s->r->json) {
     add_json (s, l);
     return;
@@ -327,6 +352,44 @@ list_zones (struct listing *s, struct bdev_zone *part, struct sh_error *err)
   return 0;
 }
 
+static void
+print_map (const struct listing *s)
+{
+  const char *text = getenv ("COLUMNS");
+  const bool terminal = isatty (STDOUT_FILENO);
+  unsigned columns = text ? (unsigned) strtoul (text, NULL, 10) : 80;
+  struct winsize size;
+
+  if (terminal && ioctl (STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    columns = size.ws_col;
+  zone_map_print (&s->map, stdout, columns, 64, terminal && !getenv ("NO_COLOR"));
+}
+
+static int
+write_svg (const struct listing *s, struct sh_error *err)
+{
+  const struct bdev_info *i = &s->bdev->info;
+  char title[256], size[SIZE_TEXT];
+  FILE *out = fopen (s->r->svg, "we");
+
+  if (out == NULL)
+    return sh_fail (err, errno, "%s: %s", s->r->svg, strerror (errno));
+  snprintf (title, sizeof title, "%s: %s %s, %zu zones of %s", i->name, i->vendor,
+            i->product, s->map.nr, size_text (i->zone_bytes, size));
+  zone_map_svg (&s->map, out, title);
+  if (fclose (out) != 0)
+    return sh_fail (err, errno, "%s: %s", s->r->svg, strerror (errno));
+  return 0;
+}
+
+static int
+draw (const struct listing *s, struct sh_error *err)
+{
+  if (s->r->map)
+    print_map (s);
+  return s->r->svg ? write_svg (s, err) : 0;
+}
+
 /* Roles are a bonus: a drive without a (sound) volume is listed without. */
 static void
 find_volume (struct listing *s)
@@ -361,7 +424,10 @@ run (struct listing *s, struct sh_error *err)
   if (s->array && status == 0)
     printf ("%s\n", json_object_to_json_string_ext (s->array, JSON_C_TO_STRING_PRETTY |
                                                     JSON_C_TO_STRING_SPACED));
+  if (status == 0 && is_drawing (s->r))
+    status = draw (s, err);
   json_object_put (s->array);
+  zone_map_free (&s->map);
   usage_free (&s->usage);
   zone_table_free (s->table);
   free (part);

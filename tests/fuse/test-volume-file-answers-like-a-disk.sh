@@ -20,7 +20,7 @@ done
 mount_drive drive
 timeout 120 fio --name=verify --filename="$volume" --direct=1 --ioengine=libaio --iodepth=8 \
     --numjobs=3 --size=12M --offset_increment=16M --rw=randwrite --bs=4k --bsrange=4k-64k \
-    --verify=crc32c --verify_fatal=1 --allow_file_create=0 --group_reporting >"$tmp/fio.log" ||
+    --verify=crc32c --verify_fatal=1 --verify_state_save=0 --allow_file_create=0 --group_reporting >"$tmp/fio.log" ||
   { cat "$tmp/fio.log"; fail "fio found wrong data"; }
 blocks=$(stat -c %b "$volume")
 [ "$blocks" -gt 0 ] && [ $((blocks * 512)) -lt "$(stat -c %s "$volume")" ] ||
