@@ -375,7 +375,7 @@ make_space (struct sh_volume *v, struct space_wait *w)
     const int r = space_step (v);
 
     if (r != 1) {
-      space_fail_all_locked (v, r == 0 ? ENOSPC : errno);
+      space_fail_all_locked (v, r == 0 ? EIO : errno);
       break;
     }
   }

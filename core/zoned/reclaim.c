@@ -157,12 +157,11 @@ work (struct sh_volume *v, struct chunk *ch, const struct candidate *cand)
   return 0;
 }
 
-/* A chunk that cannot be copied (unreadable data, say) is not tried again. */
+/* A chunk whose data cannot be read, or moved within its zones, is not tried
+   again. */
 static void
 stuck (struct sh_volume *v, const struct candidate *cand, int errnum)
 {
-  if (v->dying)
-    return;
   v->zones[cand->zone].flags |= RZ_STUCK;
   sh_log (v->opt.log, SH_LOG_WARNING, "%s: chunk %" PRIu32 " cannot be moved (%s); its data "
           "stays where it is, in zone %" PRIu32, v->bdev->info.name, cand->chunk,
@@ -193,6 +192,10 @@ run_cycle (struct sh_volume *v, const struct candidate *cand, bool close_chunk)
   ch->no_append = false;
   pthread_cond_broadcast (&v->thaw);
   chunk_put_locked (v, ch);
+  if (r == -1 && e != ENODATA && e != EIO) {
+    errno = e;                  /* the drive, not the chunk */
+    return -1;
+  }
   if (r == -1)
     stuck (v, cand, e);
   else if (r == 1)

@@ -449,7 +449,7 @@ enum reclaim_mode {
   RECLAIM_NEED,                 /* somebody waits */
 };
 /* One cycle.  2: a zone was gained (after the next commit); 1: something was done
-   without gain; 0: there is nothing to do; -1: the drive is dying.  Drops the lock. */
+   without gain; 0: there is nothing to do; -1: the drive failed.  Drops the lock. */
 int reclaim_cycle (struct sh_volume *v, enum reclaim_mode mode);
 /* Free random zones in per cent. */
 unsigned random_free_percent_locked (const struct sh_volume *v);

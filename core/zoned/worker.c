@@ -76,7 +76,7 @@ serve_waiters (struct worker *w)
   if (r == -1)
     space_fail_all_locked (v, errno);
   else if (r == 0)
-    space_fail_all_locked (v, ENOSPC);
+    space_fail_all_locked (v, EIO);
   return true;
 }
 

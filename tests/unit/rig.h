@@ -19,6 +19,7 @@ struct rig_config {
   uint32_t reserved;            /* default 2 */
   bool worker;                  /* start the volume's thread */
   bool no_write_cache, no_fua;
+  bool notes_expected;          /* the offline check may say something of the drive */
   struct sh_volume_options options;
 };
 
