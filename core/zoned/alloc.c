@@ -24,6 +24,7 @@
 #include <string.h>
 #include "zoned/running.h"
 
+#define RESET_ALL_MIN 8         /* fewer zones are reset one by one */
 #define PASSED_MAX 8            /* grants to others, then the oldest waiter is next */
 
 /* ---- lists ---- */
@@ -126,11 +127,64 @@ reset_taken (struct sh_volume *v, uint32_t z)
   return r == 0;
 }
 
+/* Nothing is in any sequential zone of the drive: one command can reset them all. */
+static bool
+all_seq_unused (const struct sh_volume *v)
+{
+  uint32_t z;
+
+  for (z = 0; z < v->l.nr_zones; ++z) {
+    const struct rzone *const zone = &v->zones[z];
+
+    if ((zone->flags & RZ_SEQ) && zone->state != ZS_FREE && zone->wp > 0 &&
+        !(zone->flags & (RZ_READ_ONLY | RZ_OFFLINE)))
+      return false;
+    if ((zone->flags & RZ_SEQ) && zone->state != ZS_FREE && zone->state != ZS_UNUSABLE)
+      return false;
+  }
+  return true;
+}
+
+/* As after a trim of the whole volume.  No sequential zone can be taken meanwhile. */
+static bool
+reset_all_free (struct sh_volume *v)
+{
+  struct bdev_req req = { .op = BDEV_ZONE_RESET, .flags = BDEV_ALL, .prio = BDEV_PRIO_BE };
+  struct zone_list all = { 0 };
+  uint32_t z;
+  int r;
+
+  while ((z = list_pop (v, &v->free_seq)) != ZONE_NONE ||
+         (z = list_pop (v, &v->unreset)) != ZONE_NONE) {
+    v->zones[z].state = ZS_TARGET;
+    list_push (v, &all, z);
+  }
+  pthread_mutex_unlock (&v->lock);
+  r = dev_io (v, &req);
+  pthread_mutex_lock (&v->lock);
+  v->st.zone_resets += r == 0;
+  v->no_reset_all = r == -1;
+  while ((z = list_pop (v, &all)) != ZONE_NONE) {
+    if (r == 0) {
+      v->zones[z].wp = 0;
+      v->zones[z].flags &= ~RZ_NO_APPEND;
+    }
+    v->zones[z].state = ZS_FREE;
+    list_push (v, v->zones[z].wp == 0 && !(v->zones[z].flags & RZ_NO_APPEND) ?
+               &v->free_seq : &v->unreset, z);
+  }
+  return r == 0;
+}
+
 bool
 reset_one (struct sh_volume *v)
 {
-  const uint32_t z = list_pop (v, &v->unreset);
+  uint32_t z;
 
+  if (v->unreset.count >= RESET_ALL_MIN && !v->no_reset_all && all_seq_unused (v) &&
+      reset_all_free (v))
+    return true;
+  z = list_pop (v, &v->unreset);
   if (z == ZONE_NONE)
     return false;
   v->zones[z].state = ZS_TARGET;

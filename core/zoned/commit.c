@@ -237,6 +237,24 @@ item_fill (struct sh_volume *v, const struct snapshot *s, const struct item *it,
   return 0;
 }
 
+/* n blocks from buf; many zeroes at once need no data. */
+static int
+write_gathered (struct sh_volume *v, int set, uint32_t first, uint32_t n, uint8_t *buf)
+{
+  const size_t len = (size_t) n * BLOCK_BYTES;
+  struct bdev_req req = {
+    .op = BDEV_WRITE_ZEROES,
+    .prio = BDEV_PRIO_BE,
+    .off_bytes = (layout_set_block (&v->l, set) + first) * BLOCK_BYTES,
+    .len_bytes = len,
+  };
+
+  if (n < GATHER_BLOCKS || v->bdev->info.max_zeroes_bytes < len ||
+      buf[0] != 0 || memcmp (buf, buf + 1, len - 1) != 0)
+    return rw_blocks (v, BDEV_WRITE, set, first, n, buf);
+  return dev_io (v, &req);
+}
+
 static int
 write_items (struct sh_volume *v, int set, struct snapshot *s, uint64_t *written)
 {
@@ -255,7 +273,7 @@ write_items (struct sh_volume *v, int set, struct snapshot *s, uint64_t *written
       uint32_t take;
 
       if (n > 0 && (n == GATHER_BLOCKS || it->block + skip != first + n)) {
-        r = rw_blocks (v, BDEV_WRITE, set, first, n, buf);
+        r = write_gathered (v, set, first, n, buf);
         *written += n;
         n = 0;
         continue;

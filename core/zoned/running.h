@@ -227,6 +227,7 @@ struct sh_volume {
   struct zone_list committing;  /* given back before it */
   uint32_t nr_mapped, nr_buffered;
   uint32_t nr_waiting_readers;  /* zones that are RZ_RELEASED */
+  bool no_reset_all;            /* the drive refused it */
 
   /* Chunks in use. */
   struct chunk *hash[256];
@@ -379,7 +380,8 @@ void zones_committed_locked (struct sh_volume *v);
 void zone_unref_locked (struct sh_volume *v, uint32_t z);
 /* Back to a free list at once: nothing durable refers to it. */
 void zone_discard_locked (struct sh_volume *v, uint32_t z);
-/* Resets one zone of `unreset`; true if there was one.  Drops the lock. */
+/* Resets one zone of `unreset`, or all of them; true if there was one.  Drops the
+   lock. */
 bool reset_one (struct sh_volume *v);
 int zone_reset (struct sh_volume *v, uint32_t z);
 /* Waits for a random zone for chunk c; 0: look again.  Drops the lock. */

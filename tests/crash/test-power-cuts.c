@@ -96,6 +96,16 @@ set_wp (struct bdev_zone *z, uint64_t wp)
     wp == z->start_bytes + z->len_bytes ? ZONE_FULL : ZONE_CLOSED;
 }
 
+static void
+reset_all (struct image *m)
+{
+  uint32_t i;
+
+  for (i = 0; i < m->nr_zones; ++i)
+    if (m->zones[i].type != ZONE_CONVENTIONAL)
+      set_wp (&m->zones[i], m->zones[i].start_bytes);
+}
+
 /* ---- commands on it ---- */
 
 enum loss { LOSE_NOTHING, LOSE_ALL, LOSE_BLOCKS, LOSE_SECTORS };
@@ -111,7 +121,10 @@ apply (struct image *m, const struct guard_entry *e, enum loss loss,
 
   switch (e->op) {
   case BDEV_ZONE_RESET:
-    set_wp (z, z->start_bytes);
+    if (e->flags & BDEV_ALL)
+      reset_all (m);
+    else
+      set_wp (z, z->start_bytes);
     break;
   case BDEV_WRITE:
     if (z->type != ZONE_CONVENTIONAL) {

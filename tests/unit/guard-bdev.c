@@ -38,6 +38,30 @@ load_zones (struct guard *g)
 }
 
 static void
+begin_reset_all (struct guard *g)
+{
+  uint32_t i;
+
+  for (i = 0; i < g->bdev.info.nr_zones; ++i)
+    if (g->zones[i].seq) {
+      assert (g->zones[i].reads == 0 && g->zones[i].writes == 0);
+      g->zones[i].resetting = true;
+    }
+}
+
+static void
+end_reset_all (struct guard *g, bool ok)
+{
+  uint32_t i;
+
+  for (i = 0; i < g->bdev.info.nr_zones; ++i) {
+    g->zones[i].resetting = false;
+    if (g->zones[i].seq && ok)
+      g->zones[i].wp_bytes = i * g->bdev.info.zone_bytes;
+  }
+}
+
+static void
 begin (struct guard *g, const struct bdev_req *req)
 {
   const uint64_t zb = g->bdev.info.zone_bytes, id = req->off_bytes / zb;
@@ -65,6 +89,10 @@ begin (struct guard *g, const struct bdev_req *req)
     z->writes++;
     break;
   case BDEV_ZONE_RESET:
+    if (req->flags & BDEV_ALL) {
+      begin_reset_all (g);
+      break;
+    }
     assert (z->seq && z->reads == 0 && z->writes == 0 && !z->resetting);
     z->resetting = true;
     break;
@@ -89,6 +117,10 @@ end (struct guard *g, const struct bdev_req *req, bool ok)
       z->wp_bytes += ok ? req->len_bytes : req->done_bytes;
     break;
   case BDEV_ZONE_RESET:
+    if (req->flags & BDEV_ALL) {
+      end_reset_all (g, ok);
+      break;
+    }
     z->resetting = false;
     if (ok)
       z->wp_bytes = req->off_bytes;

@@ -124,6 +124,26 @@ START_TEST (a_trim_of_everything_gives_every_zone_back)
 }
 END_TEST
 
+START_TEST (a_volume_without_data_resets_its_zones_with_one_command)
+{
+  struct rig rig;
+  uint64_t resets;
+
+  rig_init (&rig, &(struct rig_config) {
+    .drive = { .nr_zones = 40, .nr_conv = 8, .max_zeroes_bytes = 16 * MiB },
+  });
+  rig_write (&rig, 0, 20 * rig.zone_bytes, 0);
+  rig_trim (&rig, 0, rig.size, SH_FUA);
+  resets = rig.guard->nr_ops[BDEV_ZONE_RESET];
+  ck_assert_int_eq (sh_volume_reclaim_now (rig.v), 0);
+  ck_assert_uint_eq (rig.guard->nr_ops[BDEV_ZONE_RESET], resets + 1);
+  ck_assert_uint_eq (rig.v->unreset.count, 0);
+  rig_write (&rig, 5 * rig.zone_bytes, 10 * rig.zone_bytes, 0);
+  rig_verify_all (&rig);
+  rig_free (&rig);
+}
+END_TEST
+
 START_TEST (chunks_are_unmapped_without_a_look_at_their_bitmaps)
 {
   struct rig rig;
@@ -393,6 +413,7 @@ main (void)
   tcase_add_loop_test (t, a_full_volume_takes_writes_whatever_few_zones_are_free, 0, 6);
   tcase_add_test (t, a_drive_of_random_zones_alone_is_no_problem);
   tcase_add_test (t, a_trim_of_everything_gives_every_zone_back);
+  tcase_add_test (t, a_volume_without_data_resets_its_zones_with_one_command);
   tcase_add_test (t, chunks_are_unmapped_without_a_look_at_their_bitmaps);
   tcase_add_test (t, a_trimmed_chunk_reads_as_zeroes_while_others_read_it);
   tcase_add_test (t, a_flush_of_nothing_costs_nothing);
