@@ -333,6 +333,50 @@ START_TEST (torn_record_of_the_cache_log_is_ignored)
 }
 END_TEST
 
+START_TEST (cache_log_of_another_drive_is_ignored)
+{
+  struct emu *emu;
+
+  create (SHAPE ",cache=tracked");
+  emu = open_drive ();
+  put (emu, 3, 1, 1);
+  emu_close (emu);
+  ck_assert_int_eq (unlink (path), 0);
+  create (SHAPE ",cache=tracked");
+  emu = open_drive ();
+  ck_assert_uint_eq (emu_cache_entries (emu), 0);
+  put (emu, 3, 1, 2);
+  emu_close (emu);
+  emu = open_drive ();
+  ck_assert_uint_eq (emu_cache_entries (emu), 1);
+  emu_close (emu);
+}
+END_TEST
+
+START_TEST (tracking_can_be_turned_on_and_off)
+{
+  struct sh_error err = { 0 };
+  struct emu *emu;
+
+  create (SHAPE);
+  snprintf (other, sizeof other, "%s.cache", path);
+  emu = open_drive ();
+  put (emu, 3, 1, 1);
+  ck_assert_int_eq (emu_set (emu, "cache", "tracked", &err), 0);
+  ck_assert_int_eq (access (other, F_OK), 0);
+  put (emu, 3, 1, 2);
+  emu_close (emu);
+  emu = open_drive ();
+  ck_assert_uint_eq (emu_cache_entries (emu), 1);
+  ck_assert_int_eq (emu_set (emu, "cache", "safe", &err), 0);
+  ck_assert_int_eq (access (other, F_OK), -1);
+  ck_assert_int_eq (emu_power_cut (emu, 1, EMU_CUT_LOSE_ALL, false), 0);
+  ck_answer (fx_tur (emu), SENSE (0x062901));
+  ck_assert_int_eq (get (emu, 3), 2);
+  emu_close (emu);
+}
+END_TEST
+
 /* ---- segments ---- */
 
 START_TEST (data_goes_on_across_segments)
@@ -609,6 +653,8 @@ suite (void)
   tcase_add_test (tc, tracked_cache_of_a_killed_process_can_still_be_lost);
   tcase_add_test (tc, power_cut_of_a_file_drive_undoes_its_log);
   tcase_add_test (tc, torn_record_of_the_cache_log_is_ignored);
+  tcase_add_test (tc, cache_log_of_another_drive_is_ignored);
+  tcase_add_test (tc, tracking_can_be_turned_on_and_off);
   tcase_add_test (tc, data_goes_on_across_segments);
   tcase_add_test (tc, missing_short_and_foreign_segments_are_refused);
   tcase_add_test (tc, drive_of_28_tb_works_at_every_border);

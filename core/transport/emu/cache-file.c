@@ -29,15 +29,18 @@ struct record {
 };
 _Static_assert (sizeof (struct record) == 48, "the layout of FILE.cache");
 
+/* With the drive's identity, for a log may be left by another drive that had
+   this name. */
 static uint32_t
-record_crc (const struct record *r, const void *content)
+record_crc (const struct emu *emu, const struct record *r, const void *content)
 {
   struct record copy = *r;
   uLong crc;
 
   copy.crc = 0;
   copy.dropped = 0;
-  crc = crc32 (0, (const Bytef *) &copy, sizeof copy);
+  crc = crc32 (0, emu_file_uuid (emu->file), 16);
+  crc = crc32 (crc, (const Bytef *) &copy, sizeof copy);
   if (copy.content_bytes)
     crc = crc32 (crc, content, copy.content_bytes);
   return (uint32_t) crc;
@@ -99,7 +102,7 @@ cache_file_append (struct emu *emu, struct undo *u, const void *content)
     .content_bytes = u->content_bytes,
   };
 
-  r.crc = record_crc (&r, content);
+  r.crc = record_crc (emu, &r, content);
   u->fd_off = c->fd_end;
   if (write_all (c->fd, &r, sizeof r, c->fd_end) == -1 ||
       write_all (c->fd, content, u->content_bytes, c->fd_end + sizeof r) == -1)
@@ -165,7 +168,7 @@ load_record (struct emu *emu, uint64_t size, void **content, size_t *room)
     *room = r.content_bytes;
   }
   if (read_all (c->fd, *content, r.content_bytes, c->fd_end + sizeof r) == -1 ||
-      record_crc (&r, *content) != r.crc)
+      record_crc (emu, &r, *content) != r.crc)
     return 0;
   c->fd_end += sizeof r + r.content_bytes;
   if (r.dropped)
@@ -196,6 +199,10 @@ cache_file_load (struct emu *emu, struct sh_error *err)
     r = load_record (emu, (uint64_t) st.st_size, &content, &room);
   while (r == 1);
   free (content);
+  /* What follows is torn, or another drive's. */
+  if (r == 0 && c->fd_end < (uint64_t) st.st_size &&
+      ftruncate (c->fd, (off_t) c->fd_end) == -1)
+    return sh_fail (err, errno, "the drive's cache file: %s", strerror (errno));
   if (r == -1)
     return sh_fail (err, ENOMEM, "the drive's cache file: out of memory");
   return 0;

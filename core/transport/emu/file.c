@@ -17,7 +17,6 @@
  * machine of the other kind is refused.
  */
 #include <config.h>
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -26,58 +25,17 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include "base/error.h"
-#include "base/size.h"
-#include "transport/emu/internal.h"
+#include "transport/emu/file.h"
 #include "transport/transport.h"
-
-#define MAGIC          "ShingleEmuDrive"        /* 16 bytes with the NUL */
-#define FORMAT_VERSION 1
-#define SLOT_BYTES     (64 * KiB)
-#define COUNTERS_OFF   (2 * SLOT_BYTES)
-#define TABLE_OFF      (COUNTERS_OFF + COUNTERS_BYTES)
-#define SEGMENT_DATA   MiB
-#define BYTE_ORDER_MARK 0x01020304u
-#define MAX_SEGMENTS   4096
-
-struct head {
-  char magic[16];
-  uint32_t version;
-  uint32_t byte_order;
-  uint32_t crc;                 /* of the slot, this field taken as 0 */
-  uint32_t text_bytes;          /* settings behind the head, in the slot */
-  uint64_t sequence;
-  uint8_t uuid[16];             /* the same in all segments */
-  uint32_t segment;             /* 0: the drive's file */
-  uint32_t nr_segments;
-  uint32_t nr_zones;
-  uint32_t lbs_bytes;
-  uint64_t size_bytes;
-  uint64_t segment_bytes;
-  uint64_t data_off_bytes;
-};
-_Static_assert (sizeof (struct head) == 96, "the layout of a drive's file");
-
-#define TEXT_MAX (SLOT_BYTES - sizeof (struct head))
-
-struct emu_file {
-  char *path;
-  int fd;                       /* of FILE; the lock is on it */
-  bool read_only;               /* the file cannot be written: changes stay in memory */
-  struct head head;
-  unsigned slot;                /* the one that counts */
-  void *map;                    /* counters and zone table */
-  size_t map_bytes;
-};
 
 /* ---- names ---- */
 
-static char *
-segment_name (const char *path, unsigned segment)
+char *
+file_segment_name (const char *path, unsigned segment)
 {
   char *name;
 
@@ -93,12 +51,6 @@ emu_file_path (const struct emu_file *file)
 }
 
 /* ---- the settings as text ---- */
-
-struct text {
-  char *buf;                    /* TEXT_MAX bytes */
-  size_t len;
-  bool full;
-};
 
 static void
 add_line (struct text *t, const char *key, const char *value)
@@ -117,8 +69,8 @@ add_fault (void *opaque, const char *fault)
   add_line (opaque, "fault", fault);
 }
 
-static int
-settings_to_text (struct emu *emu, struct text *t, struct sh_error *err)
+int
+file_settings_text (struct emu *emu, struct text *t, struct sh_error *err)
 {
   const struct emu_setting *d;
   char value[EMU_SETTING_TEXT_MAX];
@@ -180,8 +132,8 @@ slot_crc (const uint8_t *slot, size_t text_bytes)
   return (uint32_t) crc32 (crc, slot + sizeof head, (uInt) text_bytes);
 }
 
-static int
-full_pwrite (int fd, const void *buf, size_t len, off_t off)
+int
+file_pwrite (int fd, const void *buf, size_t len, off_t off)
 {
   const char *p = buf;
 
@@ -199,8 +151,8 @@ full_pwrite (int fd, const void *buf, size_t len, off_t off)
   return 0;
 }
 
-static int
-write_slot (int fd, unsigned slot, const struct head *head, const struct text *t)
+int
+file_write_slot (int fd, unsigned slot, const struct head *head, const struct text *t)
 {
   uint8_t *buf = calloc (1, SLOT_BYTES);
   struct head h = *head;
@@ -214,7 +166,7 @@ write_slot (int fd, unsigned slot, const struct head *head, const struct text *t
   memcpy (buf + sizeof h, t->buf, t->len);
   h.crc = slot_crc (buf, t->len);
   memcpy (buf, &h, sizeof h);
-  r = full_pwrite (fd, buf, SLOT_BYTES, (off_t) (slot * SLOT_BYTES));
+  r = file_pwrite (fd, buf, SLOT_BYTES, (off_t) (slot * SLOT_BYTES));
   free (buf);
   return r;
 }
@@ -235,8 +187,8 @@ emu_file_save (struct emu *emu, struct sh_error *err)
   head.sequence++;
   if (t.buf == NULL)
     sh_fail (err, ENOMEM, "%s: out of memory", f->path);
-  else if (settings_to_text (emu, &t, err) == 0) {
-    r = write_slot (f->fd, f->slot ^ 1, &head, &t);
+  else if (file_settings_text (emu, &t, err) == 0) {
+    r = file_write_slot (f->fd, f->slot ^ 1, &head, &t);
     if (r == -1)
       sh_fail (err, errno, "%s: %s", f->path, strerror (errno));
   }
@@ -289,8 +241,8 @@ refuse_slots (const char *path, const enum slot_state st[2], const struct head h
   }
 }
 
-static int
-read_slots (int fd, const char *path, uint8_t *buf, struct head *head, unsigned *slot,
+int
+file_read_slots (int fd, const char *path, uint8_t *buf, struct head *head, unsigned *slot,
             struct sh_error *err)
 {
   enum slot_state st[2];
@@ -340,8 +292,8 @@ emu_file_probe (const char *path)
 
 /* ---- sizes ---- */
 
-static uint64_t
-data_offset (uint32_t nr_zones)
+uint64_t
+file_data_offset (uint32_t nr_zones)
 {
   const uint64_t end = TABLE_OFF + nr_zones * sizeof (zone_word);
 
@@ -356,16 +308,16 @@ segment_data_bytes (const struct head *h, unsigned segment)
   return MIN (h->segment_bytes, h->size_bytes - start);
 }
 
-static uint64_t
-segment_file_bytes (const struct head *h, unsigned segment)
+uint64_t
+file_segment_bytes (const struct head *h, unsigned segment)
 {
   return (segment == 0 ? h->data_off_bytes : SEGMENT_DATA) + segment_data_bytes (h, segment);
 }
 
 /* ---- opening ---- */
 
-static int
-lock_file (int fd, const char *path, int how, struct sh_error *err)
+int
+file_lock (int fd, const char *path, int how, struct sh_error *err)
 {
   if (flock (fd, how | LOCK_NB) == 0)
     return 0;
@@ -394,7 +346,7 @@ open_locked (struct emu_file *f, unsigned flags, struct sh_error *err)
     return sh_fail (err, errno, "%s: %s", f->path, strerror (errno));
   if (!S_ISREG (st.st_mode))
     return sh_fail (err, EINVAL, "%s: not a regular file", f->path);
-  return peek ? 0 : lock_file (f->fd, f->path, f->read_only ? LOCK_SH : LOCK_EX, err);
+  return peek ? 0 : file_lock (f->fd, f->path, f->read_only ? LOCK_SH : LOCK_EX, err);
 }
 
 static int
@@ -419,7 +371,7 @@ check_head (const struct emu_file *f, const struct emu *emu, struct sh_error *er
   if (h->size_bytes == emu->s.size_bytes && h->segment_bytes == emu->s.segment_bytes &&
       h->lbs_bytes == emu->s.lbs_bytes && h->nr_zones == emu->z.nr && h->segment == 0 &&
       h->nr_segments == DIV_ROUND_UP (h->size_bytes, h->segment_bytes) &&
-      h->nr_segments <= MAX_SEGMENTS && h->data_off_bytes == data_offset (h->nr_zones))
+      h->nr_segments <= MAX_SEGMENTS && h->data_off_bytes == file_data_offset (h->nr_zones))
     return 0;
   return sh_fail (err, EINVAL, "%s: the head of this emulated drive contradicts itself",
                   f->path);
@@ -428,7 +380,7 @@ check_head (const struct emu_file *f, const struct emu *emu, struct sh_error *er
 static int
 open_segment (const struct emu_file *f, unsigned segment, struct sh_error *err)
 {
-  char *name = segment_name (f->path, segment);
+  char *name = file_segment_name (f->path, segment);
   struct head head;
   int fd;
 
@@ -447,7 +399,7 @@ open_segment (const struct emu_file *f, unsigned segment, struct sh_error *err)
     close (fd);
     fd = -1;
   }
-  else if (check_size (fd, name, segment_file_bytes (&f->head, segment), err) == -1) {
+  else if (check_size (fd, name, file_segment_bytes (&f->head, segment), err) == -1) {
     close (fd);
     fd = -1;
   }
@@ -465,7 +417,7 @@ open_store (struct emu *emu, struct sh_error *err)
 
   if (fds == NULL)
     return sh_fail (err, ENOMEM, "%s: out of memory", f->path);
-  if (check_size (f->fd, f->path, segment_file_bytes (&f->head, 0), err) == -1)
+  if (check_size (f->fd, f->path, file_segment_bytes (&f->head, 0), err) == -1)
     goto fail;
   fds[0] = dup (f->fd);
   if (fds[0] == -1) {
@@ -522,22 +474,45 @@ load_zones (struct emu *emu, struct sh_error *err)
 
 /* FILE.cache is there while the drive has a tracked cache. */
 static int
-open_cache (struct emu *emu, struct sh_error *err)
+open_cache (struct emu *emu, const char *name, struct sh_error *err)
 {
+  emu->cache.fd = open (name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (emu->cache.fd == -1)
+    return sh_fail (err, errno, "%s: %s", name, strerror (errno));
+  return cache_file_load (emu, err);
+}
+
+static void
+remove_cache (struct emu *emu, const char *name)
+{
+  close (emu->cache.fd);
+  emu->cache.fd = -1;
+  unlink (name);
+}
+
+int
+emu_file_follow_cache (struct emu *emu, struct sh_error *err)
+{
+  const bool there = emu->cache.fd != -1;
   char *name;
   int r = 0;
 
-  if (!emu->cache.tracked || emu->file->read_only)
+  if (emu->file == NULL || emu->file->read_only || there == emu->cache.tracked)
     return 0;
   if (asprintf (&name, "%s.cache", emu->file->path) == -1)
     return sh_fail (err, ENOMEM, "%s: out of memory", emu->file->path);
-  emu->cache.fd = open (name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (emu->cache.fd == -1)
-    r = sh_fail (err, errno, "%s: %s", name, strerror (errno));
+  if (there)
+    remove_cache (emu, name);
   else
-    r = cache_file_load (emu, err);
+    r = open_cache (emu, name, err);
   free (name);
   return r;
+}
+
+const uint8_t *
+emu_file_uuid (const struct emu_file *file)
+{
+  return file->head.uuid;
 }
 
 /* Everything behind the head. */
@@ -549,7 +524,7 @@ open_rest (struct emu *emu, char *text, struct sh_error *err)
     return -1;
   if (each_line (text, fault_line, emu, err) == -1)
     return -1;
-  return open_cache (emu, err);
+  return emu_file_follow_cache (emu, err);
 }
 
 /* Settings twice: the text is cut up while it is read. */
@@ -585,7 +560,7 @@ open_drive (struct emu_file *f, unsigned flags, struct sh_error *err)
   if (slots == NULL)
     sh_fail (err, ENOMEM, "%s: out of memory", f->path);
   else if (open_locked (f, flags, err) == 0 &&
-           read_slots (f->fd, f->path, slots, &f->head, &f->slot, err) == 0) {
+           file_read_slots (f->fd, f->path, slots, &f->head, &f->slot, err) == 0) {
     text = (char *) slots + f->slot * SLOT_BYTES + sizeof (struct head);
     text[f->head.text_bytes] = '\0';
     emu = emu_from_text (f, text, err);
@@ -643,7 +618,7 @@ emu_each_file (struct emu *emu, void (*fn) (void *opaque, const char *name), voi
   unsigned i;
 
   for (i = 0; emu->file && i < emu->file->head.nr_segments; ++i) {
-    char *name = segment_name (emu->file->path, i);
+    char *name = file_segment_name (emu->file->path, i);
 
     if (name)
       fn (opaque, name);
@@ -663,195 +638,4 @@ void
 emu_remove_file (void *opaque, const char *name)
 {
   unlink (name);
-}
-
-/* ---- creating ---- */
-
-static int
-write_table (int fd, const struct emu *emu)
-{
-  const size_t bytes = emu->z.nr * sizeof (zone_word);
-  zone_word *words = malloc (bytes + 1);
-  int r;
-
-  if (words == NULL)
-    return -1;
-  zones_format (emu, words);
-  r = full_pwrite (fd, words, bytes, (off_t) TABLE_OFF);
-  free (words);
-  return r;
-}
-
-static int
-create_segment (const char *path, const struct head *head, unsigned segment,
-                struct sh_error *err)
-{
-  char *name = segment_name (path, segment);
-  struct head h = *head;
-  int fd, r = -1;
-
-  if (name == NULL)
-    return sh_fail (err, ENOMEM, "%s: out of memory", path);
-  h.segment = segment;
-  fd = open (name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (fd != -1) {
-    r = full_pwrite (fd, &h, sizeof h, 0);
-    if (r == 0)
-      r = ftruncate (fd, (off_t) segment_file_bytes (head, segment));
-  }
-  if (r == -1)
-    sh_fail (err, errno, "%s: %s", name, strerror (errno));
-  if (fd != -1)
-    close (fd);
-  free (name);
-  return r;
-}
-
-/* The head comes last: until then it is no drive. */
-static int
-fill_file (int fd, struct emu *emu, const struct head *head, struct sh_error *err)
-{
-  struct text t = { .buf = malloc (TEXT_MAX) };
-  int r = -1;
-
-  if (t.buf == NULL)
-    return sh_fail (err, ENOMEM, "out of memory");
-  if (settings_to_text (emu, &t, err) == 0) {
-    if (ftruncate (fd, (off_t) segment_file_bytes (head, 0)) == 0 &&
-        write_table (fd, emu) == 0 && write_slot (fd, 0, head, &t) == 0)
-      r = 0;
-    else
-      sh_fail (err, errno, "%s", strerror (errno));
-  }
-  free (t.buf);
-  return r;
-}
-
-static void
-make_head (const struct emu *emu, struct head *h)
-{
-  *h = (struct head) {
-    .magic = MAGIC,
-    .version = FORMAT_VERSION,
-    .byte_order = BYTE_ORDER_MARK,
-    .sequence = 1,
-    .nr_segments = (uint32_t) DIV_ROUND_UP (emu->s.size_bytes, emu->s.segment_bytes),
-    .nr_zones = emu->z.nr,
-    .lbs_bytes = emu->s.lbs_bytes,
-    .size_bytes = emu->s.size_bytes,
-    .segment_bytes = emu->s.segment_bytes,
-    .data_off_bytes = data_offset (emu->z.nr),
-  };
-  if (getrandom (h->uuid, sizeof h->uuid, 0) != sizeof h->uuid)
-    memcpy (h->uuid, emu->s.serial, sizeof h->uuid);
-}
-
-static void
-remove_segments (const char *path, unsigned from, unsigned to)
-{
-  unsigned i;
-
-  for (i = from; i < to; ++i) {
-    char *name = segment_name (path, i);
-
-    if (name)
-      unlink (name);
-    free (name);
-  }
-}
-
-/* Removes a drive that nobody uses, and what stands in the place of one. */
-static int
-remove_old (const char *path, struct sh_error *err)
-{
-  const int fd = open (path, O_RDONLY | O_CLOEXEC);
-  uint8_t *slots;
-  struct head head = { .nr_segments = 1 };
-  struct sh_error ignored = { 0 };
-  char *cache;
-  unsigned slot;
-  int r;
-
-  if (fd == -1)
-    return errno == ENOENT ? 0 : sh_fail (err, errno, "%s: %s", path, strerror (errno));
-  r = lock_file (fd, path, LOCK_EX, err);
-  slots = malloc (2 * SLOT_BYTES);
-  if (r == 0 && slots && read_slots (fd, path, slots, &head, &slot, &ignored) == -1)
-    head.nr_segments = 1;
-  free (slots);
-  if (r == 0)
-    remove_segments (path, 0, MIN (head.nr_segments, MAX_SEGMENTS));
-  if (r == 0 && asprintf (&cache, "%s.cache", path) != -1) {
-    unlink (cache);
-    free (cache);
-  }
-  close (fd);
-  return r;
-}
-
-static int
-create_all (const char *path, struct emu *emu, struct sh_error *err)
-{
-  struct sh_error inner = { 0 };
-  struct head head;
-  unsigned i;
-  int fd, r;
-
-  make_head (emu, &head);
-  if (head.nr_segments > MAX_SEGMENTS)
-    return sh_fail (err, EINVAL, "segment: the drive would need %" PRIu32 " files; at most %d",
-                    head.nr_segments, MAX_SEGMENTS);
-  fd = open (path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (fd == -1) {
-    const int e = errno;
-
-    sh_fail (err, e, "%s: %s", path, strerror (e));
-    return e == EEXIST ? sh_hint (err, "--force replaces it") : -1;
-  }
-  for (i = 1, r = 0; i < head.nr_segments && r == 0; ++i)
-    r = create_segment (path, &head, i, err);
-  if (r == 0 && fill_file (fd, emu, &head, &inner) == -1)
-    r = sh_fail (err, inner.errnum, "%s: %s", path, inner.message);
-  close (fd);
-  if (r == -1) {                /* a segment that was there before us stays */
-    remove_segments (path, 0, 1);
-    remove_segments (path, 1, i > 1 && err->errnum == EEXIST ? i - 1 : i);
-  }
-  return r;
-}
-
-/* The drive is there; what its medium begins with needs it open. */
-static int
-write_first_data (const char *path, const struct emu_settings *s, struct sh_error *err)
-{
-  struct emu *emu;
-  int r;
-
-  if (!s->num_parts)
-    return 0;
-  if (emu_open_file (path, 0, &emu, err) == -1)
-    return -1;
-  r = emu_format_media (emu, err);
-  emu_close (emu);
-  return r;
-}
-
-int
-emu_file_create (const char *path, const struct emu_settings *settings, bool replace,
-                 struct sh_error *err)
-{
-  struct emu_settings s = *settings;
-  struct emu *emu;
-  int r;
-
-  if (emu_settings_complete (&s, err) == -1)
-    return -1;
-  emu = emu_alloc (&s, err);
-  if (emu == NULL)
-    return -1;
-  r = replace ? remove_old (path, err) : 0;
-  if (r == 0)
-    r = create_all (path, emu, err);
-  emu_free (emu);
-  return r == 0 ? write_first_data (path, &s, err) : -1;
 }

@@ -489,6 +489,9 @@ void count (struct emu *emu, unsigned id, uint64_t n);
 /* Writes the settings and faults to the drive's file. */
 int emu_file_save (struct emu *emu, struct sh_error *err);
 void emu_file_close (struct emu_file *file);
+const uint8_t *emu_file_uuid (const struct emu_file *file);      /* 16 bytes */
+/* Opens or removes FILE.cache, as the settings ask for a tracked cache or not. */
+int emu_file_follow_cache (struct emu *emu, struct sh_error *err);
 /* For emu_each_file: unlinks it. */
 void emu_remove_file (void *opaque, const char *name);
 const char *emu_file_path (const struct emu_file *file);

@@ -169,7 +169,7 @@ set_setting (struct emu *emu, const char *key, const char *value, struct sh_erro
   faults_set_every_nth (emu);
   cache_follow_settings (emu);
   emu_update_special (emu);
-  return 0;
+  return emu_file_follow_cache (emu, err);
 }
 
 int
