@@ -114,8 +114,9 @@ struct attempt {
   bool doubt;                   /* some try may have run */
   bool refresh;                 /* failed on a zone rule or on its way: wp is news */
   unsigned retries, attentions;
-  uint64_t sent_ns;             /* when this try was sent */
-  uint64_t first_ns;            /* when the first try that failed was sent; 0: none did */
+  uint64_t sent_ns;             /* when this try was sent; 0: unknown (wants_age) */
+  uint64_t first_ns;            /* when the first try that failed was sent, or if that is
+                                   unknown, when it had failed; 0: none has */
   uint64_t delay_ns;            /* the next one */
   bool started, closed;         /* START UNIT, CLOSE ZONE were tried */
   const struct answer *answer;  /* of the last failure, else NULL */
