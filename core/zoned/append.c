@@ -243,6 +243,7 @@ lead (struct sh_volume *v, struct chunk *ch)
   struct batch b;
   uint64_t done_bytes;
   uint32_t done;
+  bool failed;
   int r, e = 0;
 
   gather (ch, &b);
@@ -278,7 +279,12 @@ lead (struct sh_volume *v, struct chunk *ch)
   }
   zone_unref_locked (v, z);
   ch->append_busy = false;
+  failed = done < b.count;
   hand_out (&b, done, e);
+  /* After a failure the line has a gap where nobody may come, and those behind it
+     wait without a limit: all decide again. */
+  if (failed)
+    append_redecide_locked (v, ch);
   wake_next (v, ch);
 }
 

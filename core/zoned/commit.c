@@ -463,10 +463,12 @@ make_equal (struct sh_volume *v, int cur)
   for (at = 1; at < v->l.nr_meta_blocks && r == 0; at += n) {
     n = MIN (COMPARE_BLOCKS, v->l.nr_meta_blocks - at);
     r = rw_blocks (v, BDEV_READ, cur, at, n, buf);
-    if (r == 0 && rw_blocks (v, BDEV_READ, !cur, at, n, buf + len) == -1)
-      memset (buf + len, ~buf[0], len);         /* unreadable: written anew */
-    if (r == 0)
+    if (r == -1)
+      break;
+    if (rw_blocks (v, BDEV_READ, !cur, at, n, buf + len) == 0)
       r = write_differing (v, !cur, at, n, buf, buf + len);
+    else                        /* unreadable: all of it is written anew */
+      r = rw_blocks (v, BDEV_WRITE, !cur, at, n, buf);
   }
   free (buf);
   return r;

@@ -396,6 +396,105 @@ START_TEST (one_doubtful_error_costs_one_probe)
 }
 END_TEST
 
+/* ---- metadata that cannot be read ---- */
+
+START_TEST (blocks_of_the_other_set_that_cannot_be_read_are_all_written_anew)
+{
+  struct fault f = { .op = BDEV_READ, .errnum = ENODATA, .count = -1 };
+  uint8_t garbage[BLOCK];
+  struct rig rig;
+  uint32_t z;
+
+  rig_init (&rig, &small);
+  rig_reopen (&rig);
+  z = rig.v->free_seq.head;
+  f.from = layout_bitmap_block (&rig.l, !rig.v->cur, z) * BLOCK;
+  f.to = f.from + BLOCK;
+  memset (garbage, 0x5a, sizeof garbage);
+  ck_assert_int_eq (bdev_write (&rig.fake->bdev, garbage, BLOCK, f.from, 0), 0);
+  inject (&rig, &f);
+  rig_write (&rig, 3 * rig.zone_bytes + 5 * BLOCK, BLOCK, 0);
+  rig_flush (&rig);
+  ck_assert_int_eq (bdev_read (&rig.fake->bdev, garbage, BLOCK, f.from), 0);
+  ck_assert_uint_eq (garbage[0], 0);
+  ck_assert_int_eq (memcmp (garbage, garbage + 1, BLOCK - 1), 0);
+  rig_free (&rig);
+}
+END_TEST
+
+static struct rig *held_rig;
+
+/* Fails the first load of a bitmap, when two more writers stand behind it. */
+static int
+fail_load_with_a_queue (struct guard *g, struct bdev_req *req, void *opaque)
+{
+  struct fault *const f = opaque;
+  unsigned n = 0;
+
+  if (req->op != BDEV_READ || f->count == 0)
+    return 0;
+  f->count = 0;
+  while (n < 2) {
+    const struct append *a;
+
+    usleep (1000);
+    pthread_mutex_lock (&held_rig->v->lock);
+    n = 0;
+    for (a = chunk_find_locked (held_rig->v, 0)->appends; a != NULL; a = a->next)
+      n++;
+    pthread_mutex_unlock (&held_rig->v->lock);
+  }
+  errno = EIO;
+  return -1;
+}
+
+struct late_writer {
+  pthread_t thread;
+  uint64_t first;
+  int r;
+};
+
+static void *
+write_eight_blocks (void *opaque)
+{
+  struct late_writer *const w = opaque;
+
+  w->r = sh_volume_pwrite (held_rig->v, held_rig->model + w->first * BLOCK, 8 * BLOCK,
+                           w->first * BLOCK, 0, 0);
+  return NULL;
+}
+
+START_TEST (writers_in_line_behind_a_failed_append_go_on)
+{
+  struct fault f = { .count = 1 };
+  struct late_writer w[3];
+  struct rig rig;
+  int i, failed = 0;
+
+  rig_init (&rig, &small);
+  held_rig = &rig;
+  stream (&rig, 0, 16);
+  rig_reopen (&rig);
+  rig.guard->opaque = &f;
+  rig.guard->fault = fail_load_with_a_queue;
+  for (i = 0; i < 3; ++i) {
+    w[i] = (struct late_writer) { .first = 16 + 8 * i };
+    rig_fill (&rig, rig.model + w[i].first * BLOCK, 8 * BLOCK);
+    assert (pthread_create (&w[i].thread, NULL, write_eight_blocks, &w[i]) == 0);
+  }
+  for (i = 0; i < 3; ++i) {
+    assert (pthread_join (w[i].thread, NULL) == 0);
+    if (w[i].r == -1) {
+      failed++;
+      memset (rig.model + w[i].first * BLOCK, 0, 8 * BLOCK);
+    }
+  }
+  ck_assert_int_le (failed, 1);
+  rig_verify_all (&rig);
+  rig_free (&rig);
+}
+END_TEST
+
 /* ---- reclaim ---- */
 
 START_TEST (unreadable_data_stays_where_it_is_and_reclaim_goes_on)
@@ -462,6 +561,8 @@ main (void)
   tcase_add_test (t, a_drive_that_goes_away_in_reclaim_fails_everybody_at_once);
   tcase_add_test (t, a_drive_that_goes_away_in_a_commit_fails_everybody_at_once);
   tcase_add_test (t, one_doubtful_error_costs_one_probe);
+  tcase_add_test (t, blocks_of_the_other_set_that_cannot_be_read_are_all_written_anew);
+  tcase_add_test (t, writers_in_line_behind_a_failed_append_go_on);
   tcase_add_test (t, unreadable_data_stays_where_it_is_and_reclaim_goes_on);
   tcase_add_test (t, a_zone_that_takes_no_data_is_left_out_after_two_tries);
   suite_add_tcase (s, t);
