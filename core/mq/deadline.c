@@ -108,8 +108,13 @@ dl_set_limits (struct deadline *dl, const struct dl_limits *limits)
 void
 dl_request_init (struct dl_request *rq)
 {
-  memset (rq, 0, sizeof *rq);
+  rq->sector = rq->nr_sectors = 0;
+  rq->nr_segments = 0;
+  rq->merge_key = 0;
+  rq->dir = DL_READ;
   rq->prio_class = DL_BE;
+  rq->mergeable = rq->counted = false;
+  rq->state = DL_OUT;
   list_init (&rq->fifo);
   list_init (&rq->hash);
 }

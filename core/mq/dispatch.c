@@ -315,7 +315,7 @@ waiting_owner (struct mq *mq, uint32_t zone)
 /* A plugged request is not counted as populated: it holds nothing that a lower
    class could be waiting for.  What it waits for gets its class. */
 static void
-plug (struct mq *mq, struct mq_request *rq)
+plug (struct mq *mq, struct mq_request *rq, uint32_t zone)
 {
   const enum dl_class class = rq->dl.prio_class;
   struct mq_request *owner;
@@ -323,26 +323,75 @@ plug (struct mq *mq, struct mq_request *rq)
 
   list_push_back (&mq->plugged, &rq->link);
   rq->place = MQ_PLUGGED;
+  rq->waits_for_zone = zone;
   mq->nr_plugged++;
   state = atomic_fetch_sub (&mq->state, STATE_ONE (class)) & ~STATE_QUEUED;
   if (state >> STATE_SHIFT (class) >> 20 == 0)
     return;                     /* nobody of a lower class is inside */
-  owner = waiting_owner (mq, rq->zone);
+  owner = waiting_owner (mq, zone);
   if (owner && owner->dl.prio_class > class)
     lend_class (mq, owner, class);
+}
+
+static bool
+anyone_waits_for (struct mq *mq, uint32_t zone)
+{
+  struct list *l;
+
+  for (l = mq->plugged.next; l != &mq->plugged; l = l->next)
+    if (of_link (l)->waits_for_zone == zone)
+      return true;
+  return false;
+}
+
+/* Nobody is inside the zone and nobody waits for it: true.  Else whoever leaves
+   it will know that somebody waits. */
+static bool
+quiet_or_announce (struct mq *mq, uint32_t zone)
+{
+  _Atomic uint8_t *state = &mq->zone_state[zone];
+  uint8_t old = atomic_load (state);
+
+  do {
+    if (old == ZONE_QUIET)
+      return true;
+    /* Who waited has been taken back. */
+    if (old == ZONE_WAITED_FOR && !anyone_waits_for (mq, zone)) {
+      if (atomic_compare_exchange_strong (state, &old, ZONE_QUIET))
+        return true;
+      continue;
+    }
+  } while (!atomic_compare_exchange_weak (state, &old, old | ZONE_WAITED_FOR));
+  return false;
 }
 
 /* The zone is ours, or somebody knows that we wait for it. */
 static bool
 own_or_announce (struct mq *mq, struct mq_request *rq)
 {
-  _Atomic uint8_t *state = &mq->zone_state[rq->zone];
-  uint8_t old = atomic_load (state);
+  while (quiet_or_announce (mq, rq->zone))
+    if (mq_zone_try_own (mq, rq))
+      return true;
+  return false;
+}
 
-  while (old != ZONE_QUIET)
-    if (atomic_compare_exchange_weak (state, &old, old | ZONE_WAITED_FOR))
-      return false;
-  return mq_zone_try_own (mq, rq) || own_or_announce (mq, rq);
+/* A write to a sequential zone: where it has to wait, it is plugged. */
+static bool
+may_write_zone (struct mq *mq, struct mq_request *rq)
+{
+  uint32_t before;
+
+  if (rq->zone == MQ_NO_ZONE || rq->owns_zone)
+    return true;
+  if (!own_or_announce (mq, rq)) {
+    plug (mq, rq, rq->zone);
+    return false;
+  }
+  before = mq_zone_before (mq, rq);
+  if (before == MQ_NO_ZONE || quiet_or_announce (mq, before))
+    return true;
+  plug (mq, rq, before);
+  return false;
 }
 
 static void
@@ -366,8 +415,12 @@ gather_followers (struct mq *mq, struct mq_request *rq)
     struct mq_request *f = of_link (l);
 
     next = l->next;
-    if (f->zone != rq->zone)
+    if (f->waits_for_zone != rq->zone)
       continue;
+    if (f->zone != rq->zone) {  /* the first of the zone behind */
+      left = true;
+      continue;
+    }
     if (f->dl.prio_class < rq->dl.prio_class)
       change_class_uncounted (mq, rq, f->dl.prio_class);
     if (!left && rq->dl.mergeable && f->dl.mergeable &&
@@ -387,7 +440,24 @@ gather_followers (struct mq *mq, struct mq_request *rq)
   return left;
 }
 
-/* Zones whose write is done: the next in order of arrival gets each. */
+/* The zone that `rq` waited for is free.  If that is its own it gets it; if it is the one
+   before, others may be waiting for that one too. */
+static void
+release (struct mq *mq, struct mq_request *rq)
+{
+  unplug (mq, rq);
+  if (!rq->owns_zone) {
+    atomic_store (&mq->zone_state[rq->zone], ZONE_BUSY);
+    rq->owns_zone = true;
+  }
+  if (gather_followers (mq, rq))
+    atomic_fetch_or (&mq->zone_state[rq->zone], ZONE_WAITED_FOR);
+  atomic_fetch_add (&mq->state, STATE_ONE (rq->dl.prio_class));
+  enqueue (mq, rq);
+}
+
+/* Zones whose write is done: the next in order of arrival gets each.  Only the
+   dispatcher takes a zone out of this state. */
 static void
 release_plugged (struct mq *mq)
 {
@@ -396,17 +466,14 @@ release_plugged (struct mq *mq)
   atomic_store (&mq->zones_released, false);
   for (l = mq->plugged.next; l != &mq->plugged; l = next) {
     struct mq_request *rq = of_link (l);
-    uint8_t waited_for = ZONE_WAITED_FOR;
+    const uint32_t zone = rq->waits_for_zone;
 
     next = l->next;
-    if (!atomic_compare_exchange_strong (&mq->zone_state[rq->zone], &waited_for, ZONE_BUSY))
+    if (atomic_load (&mq->zone_state[zone]) != ZONE_WAITED_FOR)
       continue;
-    unplug (mq, rq);
-    rq->owns_zone = true;
-    if (gather_followers (mq, rq))
-      atomic_fetch_or (&mq->zone_state[rq->zone], ZONE_WAITED_FOR);
-    atomic_fetch_add (&mq->state, STATE_ONE (rq->dl.prio_class));
-    enqueue (mq, rq);
+    release (mq, rq);
+    if (zone != rq->zone)
+      quiet_or_announce (mq, zone);
     next = mq->plugged.next;    /* others may have gone with it */
   }
 }
@@ -416,8 +483,8 @@ release_plugged (struct mq *mq)
 static void
 place (struct mq *mq, struct mq_request *rq, uint64_t now)
 {
-  if (!rq->at_head)
-    rq->arrived_ns = now;
+  if (rq->arrived_ns == 0)
+    rq->arrived_ns = now;       /* a request that comes back keeps its time */
   if (rq->kind == MQ_DIRECT) {
     if (rq->at_head)
       list_push_front (&mq->direct, &rq->link);
@@ -427,9 +494,7 @@ place (struct mq *mq, struct mq_request *rq, uint64_t now)
     rq->place = MQ_IN_DIRECT;
     mq->nr_direct++;
   }
-  else if (rq->zone != MQ_NO_ZONE && !rq->owns_zone && !own_or_announce (mq, rq))
-    plug (mq, rq);
-  else
+  else if (may_write_zone (mq, rq))
     enqueue (mq, rq);
 }
 
@@ -458,7 +523,7 @@ holds_anything (const struct mq *mq)
 }
 
 /* Completions that find the bit set run the queue.  Set before tags are asked
-   for (pairs with the subtraction in mq_leave). */
+   for (pairs with the subtraction in leave, mq.c). */
 static void
 set_queued_bit (struct mq *mq)
 {

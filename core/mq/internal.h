@@ -117,9 +117,13 @@ void mq_switch_sched_locked (struct mq *mq, enum mq_sched sched);
 /* A write takes its zone, if nobody has it or waits for it. */
 bool mq_zone_try_own (struct mq *mq, struct mq_request *rq);
 
-/* A request (not its merged companions) is through: zone, counters, state.  The
-   tag has been given back.  Returns the state before. */
-uint64_t mq_leave (struct mq *mq, struct mq_request *rq);
+/* The zone before, where `rq` begins at the start of its own; else MQ_NO_ZONE. */
+static inline uint32_t
+mq_zone_before (const struct mq *mq, const struct mq_request *rq)
+{
+  return rq->zone > 0 && rq->dl.sector == rq->zone * mq->dl.limits.zone_sectors
+         ? rq->zone - 1 : MQ_NO_ZONE;
+}
 
 void mq_owner_wake (struct mq *mq, struct mq_request *rq, uint32_t turn);
 

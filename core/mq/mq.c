@@ -35,6 +35,7 @@ prepare (struct mq_request *rq)
   rq->first = rq->last_merged = rq;
   rq->next_merged = NULL;
   rq->place = MQ_OUTSIDE;
+  rq->arrived_ns = 0;
   rq->owns_zone = rq->counted_async = rq->at_head = false;
 }
 
@@ -45,7 +46,7 @@ is_async (const struct mq_request *rq)
 }
 
 /* Room for one more that is not a read. */
-static bool
+static inline bool
 async_room (struct mq *mq, struct mq_request *rq)
 {
   atomic_uint *inside = &mq->async_inside[rq->dl.prio_class];
@@ -63,7 +64,7 @@ async_room (struct mq *mq, struct mq_request *rq)
 /* -- at once, in the submitter's thread ------------------------------------------------- */
 
 /* A busy hwq leaves a few tags to those that have nothing in flight. */
-static unsigned
+static inline unsigned
 inline_keep (struct mq *mq, struct hwq *hwq)
 {
   if (atomic_load_explicit (&mq->headroom, memory_order_relaxed) == 0 ||
@@ -72,7 +73,7 @@ inline_keep (struct mq *mq, struct hwq *hwq)
   return mq_headroom (mq);
 }
 
-static bool
+static inline bool
 start_direct_at_once (struct mq *mq, struct mq_request *rq)
 {
   if (atomic_load (&mq->state) & STATE_QUEUED)
@@ -83,8 +84,18 @@ start_direct_at_once (struct mq *mq, struct mq_request *rq)
   return rq->tag != -1;
 }
 
+static __attribute__ ((noinline)) bool
+zone_at_once (struct mq *mq, struct mq_request *rq)
+{
+  const uint32_t before = mq_zone_before (mq, rq);
+
+  if (before != MQ_NO_ZONE && atomic_load (&mq->zone_state[before]) != ZONE_QUIET)
+    return false;
+  return mq_zone_try_own (mq, rq);
+}
+
 /* `before` is the state before the request was counted. */
-static bool
+static inline bool
 start_scheduled_at_once (struct mq *mq, struct mq_request *rq, uint64_t before)
 {
   const unsigned c = rq->dl.prio_class;
@@ -95,7 +106,7 @@ start_scheduled_at_once (struct mq *mq, struct mq_request *rq, uint64_t before)
     return false;
   if (!async_room (mq, rq))
     return false;
-  if (rq->zone != MQ_NO_ZONE && !rq->owns_zone && !mq_zone_try_own (mq, rq))
+  if (rq->zone != MQ_NO_ZONE && !rq->owns_zone && !zone_at_once (mq, rq))
     return false;
   rq->tag = tag_get (mq->user, rq->hwq, inline_keep (mq, &mq->hwq[rq->hwq]));
   return rq->tag != -1;
@@ -103,7 +114,7 @@ start_scheduled_at_once (struct mq *mq, struct mq_request *rq, uint64_t before)
 
 /* True: it has a tag and its turn; false: it has been counted, and is to be
    pushed. */
-static bool
+static inline bool
 start_at_once (struct mq *mq, struct mq_request *rq)
 {
   struct hwq *hwq = &mq->hwq[rq->hwq];
@@ -223,7 +234,7 @@ mq_submit (struct mq *mq, struct mq_request **rq, unsigned n)
 
 /* -- completion --------------------------------------------------------------------------------- */
 
-static void
+static __attribute__ ((noinline)) void
 release_zone (struct mq *mq, struct mq_request *rq)
 {
   _Atomic uint8_t *state = &mq->zone_state[rq->zone];
@@ -236,8 +247,10 @@ release_zone (struct mq *mq, struct mq_request *rq)
   atomic_store (&mq->zones_released, true);
 }
 
-uint64_t
-mq_leave (struct mq *mq, struct mq_request *rq)
+/* A request (not its merged companions) is through: zone, counters, state.  The
+   tag has been given back.  Returns the state before. */
+static inline uint64_t
+leave (struct mq *mq, struct mq_request *rq)
 {
   const unsigned c = rq->dl.prio_class;
 
@@ -249,7 +262,7 @@ mq_leave (struct mq *mq, struct mq_request *rq)
   return atomic_fetch_sub (&mq->state, rq->kind == MQ_DIRECT ? 0 : STATE_ONE (c));
 }
 
-static void
+static __attribute__ ((noinline)) void
 run_all_hwqs (struct mq *mq)
 {
   unsigned i;
@@ -258,19 +271,20 @@ run_all_hwqs (struct mq *mq)
     mq_run_queue_anyway (mq, &mq->hwq[i]);
 }
 
-/* A tag came back from `hwq`, whose request has left `state`. */
-static void
-after_completion (struct mq *mq, struct hwq *hwq, uint64_t state)
+/* n tags came back from `hwq`, whose requests have left `state`. */
+static inline void
+after_completion (struct mq *mq, struct hwq *hwq, uint64_t state, unsigned n)
 {
   if (atomic_load_explicit (&mq->run, memory_order_relaxed) == MQ_RUN_ALL)
-    run_all_hwqs (mq);
+    while (n--)
+      run_all_hwqs (mq);
   else if (state & STATE_QUEUED && !tag_others_first (mq->user))
     mq_run_queue (mq, hwq);
   tag_pass_on (mq->user);
 }
 
 /* The requests that were merged into `leader` share its fate. */
-static void
+static __attribute__ ((noinline)) void
 finish_merged (struct mq *mq, struct mq_request *leader)
 {
   struct mq_request *rq, *next;
@@ -287,7 +301,7 @@ finish_merged (struct mq *mq, struct mq_request *leader)
   }
 }
 
-static void
+static inline void
 end_io (struct mq *mq, struct mq_request *rq, int error)
 {
   rq->error = error;
@@ -304,9 +318,9 @@ mq_complete (struct mq *mq, struct mq_request *rq, int error)
   uint64_t state;
 
   tag_put (mq->user, rq->tag);
-  state = mq_leave (mq, rq);
+  state = leave (mq, rq);
   end_io (mq, rq, error);
-  after_completion (mq, hwq, state);
+  after_completion (mq, hwq, state, 1);
 }
 
 void
@@ -318,11 +332,11 @@ mq_complete_batch (struct mq *mq, struct mq_request **rq, unsigned n, int error)
 
   for (i = 0; i < n; ++i) {
     tag_put (mq->user, rq[i]->tag);
-    state |= mq_leave (mq, rq[i]);
+    state |= leave (mq, rq[i]);
   }
   for (i = 0; i < n; ++i)
     end_io (mq, rq[i], error);
-  after_completion (mq, hwq, state);
+  after_completion (mq, hwq, state, n);
 }
 
 /* -- requests that the device refused -------------------------------------------------------------- */
@@ -414,7 +428,7 @@ give_up (struct mq *mq, struct mq_request *rq)
   mq_as_dispatcher (mq, withdraw, &w);
   if (w.done) {
     mq_count (&hwq->dispatched);
-    mq_leave (mq, rq);
+    leave (mq, rq);
     mq_run_queue (mq, hwq);
   }
   return w.done;
@@ -444,15 +458,19 @@ wait_for_turn (struct mq *mq, struct mq_request *rq)
   }
 }
 
-enum mq_turn
-mq_begin (struct mq *mq, struct mq_request *rq)
+static __attribute__ ((noinline)) enum mq_turn
+queue_and_wait (struct mq *mq, struct mq_request *rq)
 {
-  if (start_at_once (mq, rq))
-    return MQ_GO;
   atomic_store_explicit (&rq->turn, TURN_WAIT, memory_order_relaxed);
   push (mq, rq, rq);
   mq_run_queue (mq, &mq->hwq[rq->hwq]);
   return wait_for_turn (mq, rq);
+}
+
+enum mq_turn
+mq_begin (struct mq *mq, struct mq_request *rq)
+{
+  return start_at_once (mq, rq) ? MQ_GO : queue_and_wait (mq, rq);
 }
 
 void

@@ -36,8 +36,9 @@
  *
  * Order in zones: at most one write to a sequential zone is between mq_begin
  * (or issue) and its completion; the others wait without a tag, in order of
- * arrival, under either scheduler.  What waits lends its class to the write it
- * waits for.
+ * arrival, under either scheduler.  The first write of a zone also waits for the
+ * writes of the zone before it, so that a stream goes out in order.  What waits
+ * lends its class to the write it waits for.
  *
  * Lock order: there are no locks.  The dispatcher role comes before the tag set.
  */
@@ -68,7 +69,7 @@ enum mq_run { MQ_RUN_OWN, MQ_RUN_ALL };
 #define MQ_MAX_HWQS 1024
 
 struct mq_options {
-  unsigned tags;                /* 64 */
+  unsigned tags;                /* 128 */
   char tagset[TAGSET_NAME_MAX + 1]; /* "": the tags are this process's own */
   unsigned reserved_tags;       /* 4 */
   unsigned hwqs;                /* 64; later connections share */
@@ -111,6 +112,7 @@ struct mq_request {
   uint64_t arrived_ns;
   int tag;
   uint8_t place;                /* enum mq_place */
+  uint32_t waits_for_zone;      /* while plugged */
   bool owns_zone, counted_async, at_head;
   _Atomic uint32_t turn;        /* futex of a synchronous owner */
 };

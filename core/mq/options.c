@@ -23,7 +23,7 @@ const char mq_options_help[] =
   "reserved_tags=N           tags for probes and error handling (default 4)\n"
   "run=own|all               hardware queues that a completion runs (default own)\n"
   "sched=deadline|none       scheduler (default deadline)\n"
-  "tags=N                    requests that the device holds at once (default 64)\n"
+  "tags=N                    requests that the device holds at once (default 128)\n"
   "tagset=NAME               share the tags with other processes under this name\n"
   "write_expire=MS           deadline of writes (default 5000)\n"
   "writes_starved=N          choices of reads over waiting writes (default 2)\n";
@@ -66,7 +66,7 @@ void
 mq_options_init (struct mq_options *options)
 {
   memset (options, 0, sizeof *options);
-  options->tags = 64;
+  options->tags = 128;
   options->reserved_tags = 4;
   options->hwqs = 64;
   options->sched = MQ_DEADLINE;

@@ -179,6 +179,7 @@ validate (const struct mapping *m, struct sh_error *err)
   if (s->version != SEGMENT_VERSION || s->size_bytes != sizeof *s)
     return refuse (m, err, "it belongs to another version of this program");
   if (s->check != checksum (s) || s->nr_words < 4 || s->nr_words > SEGMENT_WORDS ||
+      !is_power_of_2 (s->nr_words) ||
       s->max_users != TAGSET_MAX_USERS)
     return refuse (m, err, "its header is damaged");
   if (depth == 0 || depth > segment_capacity (s) || reserved > TAGSET_MAX_RESERVED ||

@@ -12,7 +12,7 @@
 
 #define SEGMENT_MAGIC UINT64_C (0x3173676174656873) /* "shetags1" */
 #define SEGMENT_VERSION 1u
-#define SEGMENT_WORDS 160u      /* of 64 tags */
+#define SEGMENT_WORDS 256u      /* of 64 tags */
 
 /* Everything is naturally aligned and of fixed width: programs of different
    builds may share it, as long as the version is the same. */
@@ -43,7 +43,8 @@ struct segment {
   uint64_t magic;
   uint32_t version;
   uint32_t size_bytes;
-  uint32_t nr_words;            /* 4 ... SEGMENT_WORDS; tag t is bit t / nr_words of word t % nr_words */
+  uint32_t nr_words;            /* 4 ... SEGMENT_WORDS, a power of 2; tag t is bit
+                                   t / nr_words of word t % nr_words */
   uint32_t max_users;
   uint64_t check;               /* of the fields above */
 

@@ -20,6 +20,7 @@
 struct tagset {
   struct mapping map;
   struct segment *seg;          /* map.segment */
+  unsigned nr_words, word_shift; /* of the map: 1 << word_shift words */
   const struct sh_clock *clock;
   char name[TAGSET_NAME_MAX + 1];
   pthread_mutex_t lock;         /* serialises users coming and going; nothing else */
@@ -28,8 +29,10 @@ struct tagset {
 
 struct tag_user {
   struct tagset *set;
+  struct segment *seg;          /* set->seg */
   struct segment_user *u;       /* in the segment */
   unsigned slot;
+  unsigned word_mask, word_shift; /* the set's */
   void (*wake) (void *opaque);
   void *opaque;
 
@@ -57,7 +60,7 @@ depth_of (const struct segment *s)
 {
   const unsigned depth = atomic_load_explicit (&s->depth, memory_order_relaxed);
 
-  return MIN (depth, segment_capacity (s));
+  return MIN (depth, TAGSET_MAX_TAGS);
 }
 
 static unsigned
@@ -70,57 +73,58 @@ slots_of (const struct segment *s)
 
 /* -- the map ------------------------------------------------------------------- */
 
-/* Takes hinted bits of one word; those whose owner really was free are ours. */
-static unsigned
-take_from_word (struct tag_user *user, unsigned w, int *tags, unsigned n)
+/* Takes the lowest hinted bit of a word.  A tag if its owner really was nobody;
+   -1: look again, or elsewhere. */
+static inline int
+take_one (struct tag_user *user, unsigned w)
 {
-  struct segment *s = user->set->seg;
-  const unsigned nr_words = s->nr_words, depth = depth_of (s);
-  uint64_t bits, mask;
-  unsigned got = 0;
+  struct segment *s = user->seg;
+  const uint64_t bits = atomic_load_explicit (&s->word[w].free, memory_order_relaxed);
+  const uint64_t mask = bits & -bits;
+  uint32_t nobody = 0;
+  unsigned tag;
 
-  while (got < n) {
-    bits = atomic_load_explicit (&s->word[w].free, memory_order_relaxed);
-    if (bits == 0)
-      break;
-    mask = bits & -bits;
-    if (!(atomic_fetch_and (&s->word[w].free, ~mask) & mask))
-      continue;
-    const unsigned tag = (unsigned) __builtin_ctzll (mask) * nr_words + w;
-    uint32_t nobody = 0;
-
-    /* A bit above the depth is left over from before it shrank. */
-    if (tag < depth &&
-        atomic_compare_exchange_strong (&s->owner[tag], &nobody, user->slot + 1))
-      tags[got++] = tag;
-  }
-  return got;
+  if (bits == 0 || !(atomic_fetch_and (&s->word[w].free, ~mask) & mask))
+    return -1;
+  /* A bit above the depth is left over from before it shrank. */
+  tag = (unsigned) __builtin_ctzll (mask) << user->word_shift | w;
+  if (tag >= atomic_load_explicit (&s->depth, memory_order_relaxed) || tag >= TAGSET_MAX_TAGS ||
+      !atomic_compare_exchange_strong (&s->owner[tag], &nobody, user->slot + 1))
+    return -1;
+  return tag;
 }
 
 static unsigned
 take_from_map (struct tag_user *user, unsigned hint, int *tags, unsigned n)
 {
-  const unsigned nr_words = user->set->seg->nr_words;
-  unsigned w = hint & (nr_words - 1), i, got = 0;
+  const struct segment *s = user->seg;
+  const unsigned nr_words = user->set->nr_words;
+  unsigned i, got = 0;
 
-  if (nr_words == SEGMENT_WORDS)        /* the one size that is no power of 2 */
-    w = hint % SEGMENT_WORDS;
   for (i = 0; i < nr_words && got < n; ++i) {
-    got += take_from_word (user, w, tags + got, n - got);
-    if (++w == nr_words)
-      w = 0;
+    const unsigned w = (hint + i) & (nr_words - 1);
+
+    while (got < n && atomic_load_explicit (&s->word[w].free, memory_order_relaxed)) {
+      const int tag = take_one (user, w);
+
+      if (tag != -1)
+        tags[got++] = tag;
+    }
   }
   return got;
 }
 
 /* Owner first: whoever sees the hint finds the tag free.  If we are killed in
    between, the reaper sets the hint. */
-static void
-return_to_map (struct segment *s, unsigned tag)
+static inline void
+return_to_map (struct tagset *set, unsigned tag)
 {
+  struct segment *s = set->seg;
+
   atomic_store_explicit (&s->owner[tag], 0, memory_order_release);
-  if (tag < depth_of (s))
-    atomic_fetch_or (&s->word[tag % s->nr_words].free, UINT64_C (1) << tag / s->nr_words);
+  if (tag < atomic_load_explicit (&s->depth, memory_order_relaxed))
+    atomic_fetch_or (&s->word[tag & (set->nr_words - 1)].free,
+                     UINT64_C (1) << (tag >> set->word_shift));
 }
 
 static bool
@@ -128,7 +132,7 @@ any_free (const struct segment *s)
 {
   unsigned w;
 
-  for (w = 0; w < s->nr_words; ++w)
+  for (w = 0; w < SEGMENT_WORDS && w < s->nr_words; ++w)
     if (atomic_load_explicit (&s->word[w].free, memory_order_relaxed))
       return true;
   return false;
@@ -286,11 +290,23 @@ tag_get_batch (struct tag_user *user, unsigned hint, unsigned keep, int *tags, u
   return got;
 }
 
+/* Nearly always the limit allows it and the first word has one. */
 int
 tag_get (struct tag_user *user, unsigned hint, unsigned keep)
 {
+  struct segment_user *u = user->u;
+  const unsigned now = atomic_fetch_add (&u->in_use, 1) + 1;
   int tag;
 
+  if (now + keep <= atomic_load_explicit (&u->limit, memory_order_relaxed)) {
+    tag = take_one (user, hint & user->word_mask);
+    if (tag != -1) {
+      if (now > atomic_load_explicit (&u->peak, memory_order_relaxed))
+        atomic_store_explicit (&u->peak, now, memory_order_relaxed);
+      return tag;
+    }
+  }
+  atomic_fetch_sub (&u->in_use, 1);
   return tag_get_batch (user, hint, keep, &tag, 1) ? tag : -1;
 }
 
@@ -327,7 +343,7 @@ tag_put (struct tag_user *user, int tag)
     atomic_fetch_or (&s->reserved_free, UINT64_C (1) << (tag - TAGSET_MAX_TAGS));
     return;
   }
-  return_to_map (s, tag);
+  return_to_map (user->set, tag);
   atomic_fetch_sub (&user->u->in_use, 1);
 }
 
@@ -336,11 +352,13 @@ tag_put (struct tag_user *user, int tag)
 static bool
 others_wait (const struct tag_user *user)
 {
-  const struct segment *s = user->set->seg;
-  const unsigned n = (slots_of (s) + 63) / 64;
+  const struct segment *s = user->seg;
+  unsigned n = slots_of (s), i;
   uint64_t mask;
-  unsigned i;
 
+  if (n < 2)
+    return false;
+  n = (n + 63) / 64;
   for (i = 0; i < n; ++i) {
     mask = atomic_load (&s->waiting[i]);
     if (i == user->slot / 64)
@@ -421,7 +439,7 @@ wake_one (struct tagset *set)
 void
 tag_pass_on (struct tag_user *user)
 {
-  if (others_wait (user) && any_free (user->set->seg))
+  if (slots_of (user->seg) > 1 && others_wait (user) && any_free (user->set->seg))
     wake_one (user->set);
 }
 
@@ -466,14 +484,16 @@ tag_user_limit (const struct tag_user *user)
 /* Hints are only hints: with this one set wrongly, somebody finds the owner
    taken and goes on. */
 static void
-mend_hints (struct segment *s)
+mend_hints (struct tagset *set)
 {
+  struct segment *s = set->seg;
   const unsigned depth = depth_of (s);
   unsigned t;
 
   for (t = 0; t < depth; ++t)
     if (atomic_load (&s->owner[t]) == 0)
-      atomic_fetch_or (&s->word[t % s->nr_words].free, UINT64_C (1) << t / s->nr_words);
+      atomic_fetch_or (&s->word[t & (set->nr_words - 1)].free,
+                       UINT64_C (1) << (t >> set->word_shift));
   for (t = 0; t < MIN (atomic_load (&s->reserved), TAGSET_MAX_RESERVED); ++t)
     if (atomic_load (&s->owner[TAGSET_MAX_TAGS + t]) == 0)
       atomic_fetch_or (&s->reserved_free, UINT64_C (1) << t);
@@ -515,7 +535,7 @@ reap_slot (struct tagset *set, unsigned slot)
   unsigned i;
 
   clear_slot (s, slot);
-  mend_hints (s);
+  mend_hints (set);
   set_limits (s);
   atomic_fetch_add (&s->reaped_users, 1);
   atomic_fetch_add (&s->reaped_tags, n);
@@ -674,6 +694,8 @@ tagset_open (const struct tagset_options *options, struct tagset **ret, struct s
     return -1;
   }
   set->seg = set->map.segment;
+  set->nr_words = set->seg->nr_words;
+  set->word_shift = __builtin_ctz (set->nr_words);
   set->clock = options->clock ? options->clock : &sh_clock_monotonic;
   strcpy (set->name, options->name ? options->name : "");
   pthread_mutex_init (&set->lock, NULL);
@@ -732,7 +754,8 @@ tag_user_add (struct tagset *set, const char *name, void (*wake) (void *opaque),
   segment_lock_members (&set->map);
   slot = claim_slot (set);
   if (slot != -1) {
-    *user = (struct tag_user) { .set = set, .slot = slot, .u = &set->seg->user[slot],
+    *user = (struct tag_user) { .set = set, .seg = set->seg, .slot = slot,
+                                .word_mask = set->nr_words - 1, .word_shift = set->word_shift, .u = &set->seg->user[slot],
                                 .wake = wake, .opaque = opaque };
     label_slot (set->seg, slot, name);
     user->seen = atomic_load (&user->u->bell);
@@ -775,15 +798,16 @@ int
 tagset_resize (struct tagset *set, unsigned tags, struct sh_error *err)
 {
   struct segment *s = set->seg;
-  const unsigned capacity = segment_capacity (s);
+  const unsigned capacity = MIN (set->nr_words * 64, TAGSET_MAX_TAGS);
   unsigned t, old;
 
   if (tags < 1 || tags > capacity)
     return sh_fail (err, EINVAL, "tags: this set can have 1 ... %u, not %u", capacity, tags);
   old = atomic_exchange (&s->depth, tags);
   for (t = tags; t < old; ++t)
-    atomic_fetch_and (&s->word[t % s->nr_words].free, ~(UINT64_C (1) << t / s->nr_words));
-  mend_hints (s);
+    atomic_fetch_and (&s->word[t & (set->nr_words - 1)].free,
+                      ~(UINT64_C (1) << (t >> set->word_shift)));
+  mend_hints (set);
   set_limits (s);
   for (t = old; t < tags && any_free (s); ++t)
     wake_one (set);
@@ -865,7 +889,7 @@ tagset_check_idle (const struct tagset *set)
 
   for (t = 0; t < TAGSET_MAX_TAGS + TAGSET_MAX_RESERVED; ++t)
     assert (atomic_load (&s->owner[t]) == 0);
-  for (t = 0; t < s->nr_words; ++t)
+  for (t = 0; t < set->nr_words; ++t)
     n += __builtin_popcountll (atomic_load (&s->word[t].free));
   assert (n == depth);
   for (t = 0; t < slots_of (s); ++t)

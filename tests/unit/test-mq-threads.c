@@ -128,7 +128,7 @@ run_worker (void *opaque)
   return NULL;
 }
 
-#define MAX_WORKERS 200
+#define MAX_WORKERS 1000
 
 static void
 run_workers (struct mq *mq, unsigned n, unsigned rounds, bool mixed, unsigned zones,
@@ -183,6 +183,26 @@ START_TEST (every_owner_gets_its_turn)
   ck_assert_uint_eq (s.total.useless_runs, 0);
   mq_destroy (mq);
   tagset_check_idle (set);
+  tagset_close (set);
+}
+END_TEST
+
+START_TEST (a_thousand_waiting_owners_are_woken_once_each)
+{
+  struct mq_options options;
+  struct tagset *set;
+  struct mq_stats s;
+  struct mq *mq;
+
+  mq_options_init (&options);
+  options.tags = 32;
+  options.hwqs = 64;
+  set = make_set (32);
+  mq = make_queue (set, &options, &sync_ops, NULL);
+  run_workers (mq, 1000, 5, false, 0, NULL);
+  mq_get_stats (mq, &s);
+  ck_assert_uint_le (s.owner_wakes, s.total.queued);
+  mq_destroy (mq);
   tagset_close (set);
 }
 END_TEST
@@ -480,6 +500,48 @@ START_TEST (a_device_that_is_often_busy_gets_everything_done)
 }
 END_TEST
 
+static struct mq *lone_queue;
+static atomic_uint lone_issued, lone_ended;
+
+static void
+refuse_once (void *device, struct mq_request **rq, unsigned n)
+{
+  if (atomic_fetch_add (&lone_issued, 1) == 0)
+    mq_requeue (lone_queue, rq[0]);
+  else
+    mq_complete (lone_queue, rq[0], 0);
+}
+
+static void
+end_lone (struct mq_request *rq)
+{
+  atomic_fetch_add (&lone_ended, 1);
+}
+
+START_TEST (a_lone_request_that_the_device_refuses_once_completes_without_another)
+{
+  static const struct mq_device_ops ops = { .issue = refuse_once };
+  struct tagset *set = make_set (4);
+  struct mq_request rq, *list[1] = { &rq };
+  struct mq_options options;
+  unsigned i;
+
+  mq_options_init (&options);
+  options.sched = _i;
+  lone_queue = make_queue (set, &options, &ops, NULL);
+  mq_request_init (&rq);
+  rq.dl.nr_sectors = 1;
+  rq.end_io = end_lone;
+  mq_submit (lone_queue, list, 1);
+  for (i = 0; i < 10000 && atomic_load (&lone_ended) == 0; ++i)
+    sh_sleep (&sh_clock_monotonic, NS_PER_MS);
+  ck_assert_uint_eq (atomic_load (&lone_issued), 2);
+  ck_assert_uint_eq (atomic_load (&lone_ended), 1);
+  mq_destroy (lone_queue);
+  tagset_close (set);
+}
+END_TEST
+
 int
 main (void)
 {
@@ -489,9 +551,12 @@ main (void)
   int failed;
 
   tcase_add_loop_test (tc, every_owner_gets_its_turn, 0, 2 * ARRAY_SIZE (shapes));
+  tcase_add_test (tc, a_thousand_waiting_owners_are_woken_once_each);
   tcase_add_loop_test (tc, everything_may_change_while_requests_run, 0, 2);
   tcase_add_loop_test (tc, queues_that_share_few_tags_all_make_progress, 1, 6);
   tcase_add_loop_test (tc, waiting_owners_leave_when_the_server_stops, 0, 2);
+  tcase_add_loop_test (tc, a_lone_request_that_the_device_refuses_once_completes_without_another,
+                       0, 2);
   tcase_add_loop_test (tc, batches_from_many_submitters_all_end_once, 0, 4);
   tcase_add_loop_test (tc, a_device_that_is_often_busy_gets_everything_done, 0, 4);
   suite_add_tcase (s, tc);
