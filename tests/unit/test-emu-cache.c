@@ -159,6 +159,23 @@ START_TEST (finish_after_a_reset_shows_zeroes_not_the_past)
 }
 END_TEST
 
+START_TEST (damaged_zone_stays_damaged_over_a_cut)
+{
+  struct emu *emu = fx_drive (SHAPE);
+  struct sh_error err = { 0 };
+
+  put (emu, SEQ (0), 10, 1);
+  put (emu, SEQ (1), 10, 1);
+  ck_assert_int_eq (emu_set_zone_cond (emu, NR_CONV, ZONE_READ_ONLY, &err), 0);
+  ck_assert_int_eq (emu_set_zone_cond (emu, NR_CONV + 1, ZONE_OFFLINE, &err), 0);
+  cut (emu, 1, EMU_CUT_LOSE_ALL);
+  ck_assert_uint_eq (fx_get_zone (emu, SEQ (0)).cond, ZONE_READ_ONLY);
+  ck_assert_uint_eq (fx_get_zone (emu, SEQ (1)).cond, ZONE_OFFLINE);
+  ck_assert_int_eq (get (emu, SEQ (0)), 0);
+  emu_close (emu);
+}
+END_TEST
+
 START_TEST (untracked_cache_loses_nothing)
 {
   struct emu *emu = fx_drive ("size=4M,zone-size=256K,conventional=4,lbs=4096");
@@ -551,6 +568,7 @@ suite (void)
   tcase_add_test (tc, synchronising_a_range_covers_that_range);
   tcase_add_test (tc, lost_reset_brings_the_zone_back_even_when_it_was_written_again);
   tcase_add_test (tc, finish_after_a_reset_shows_zeroes_not_the_past);
+  tcase_add_test (tc, damaged_zone_stays_damaged_over_a_cut);
   tcase_add_test (tc, untracked_cache_loses_nothing);
   tcase_add_test (tc, full_cache_writes_its_oldest_data);
   tcase_add_test (tc, turning_the_cache_off_writes_it);

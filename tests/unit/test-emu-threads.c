@@ -218,6 +218,47 @@ START_TEST (tracked_drive_can_be_cloned_while_it_is_written)
 }
 END_TEST
 
+/* The drive itself is cut under its writers, who take what they get. */
+static void *
+write_whatever_comes (void *arg)
+{
+  const struct worker *w = arg;
+  uint8_t *buf = calloc (1, 4 * LBS);
+  unsigned i;
+
+  for (i = 0; i < 400; ++i) {
+    const uint32_t zone = NR_CONV + (w->number * 5 + i / 16) % (NR_ZONES - NR_CONV);
+    const struct fx_zone *z = NULL;
+    struct fx_zone one;
+    uint32_t length;
+    size_t nr;
+
+    if (w->number == NR_THREADS) {
+      if (i % 20 == 0)
+        fx_must (emu_power_cut (emu, i, EMU_CUT_RANDOM, false) == 0);
+      continue;
+    }
+    if (fx_report (emu, zone * Z, 0x80, &one, 1, &nr, &length) == 0)
+      z = &one;
+    if (z && z->wp + 4 <= z->start + z->len)
+      fx_write (emu, z->wp, 4, buf);
+    else
+      fx_zone (emu, FX_RESET, zone * Z);
+    fx_write (emu, i % 60, 4, buf);
+  }
+  free (buf);
+  return NULL;
+}
+
+START_TEST (tracked_drive_can_be_cut_while_it_is_written)
+{
+  emu = fx_drive (SHAPE ",cache=tracked,zone_max_open=4");
+  run (NR_THREADS + 1, write_whatever_comes);
+  emu_check (emu);
+  emu_close (emu);
+}
+END_TEST
+
 static void *
 flush_and_operate (void *arg)
 {
@@ -300,6 +341,7 @@ suite (void)
   tcase_add_test (tc, reads_never_see_half_a_block);
   tcase_add_test (tc, reads_of_a_zone_that_is_reset_see_old_data_or_zeroes);
   tcase_add_test (tc, tracked_drive_can_be_cloned_while_it_is_written);
+  tcase_add_test (tc, tracked_drive_can_be_cut_while_it_is_written);
   tcase_add_test (tc, zone_operations_of_many_threads_keep_the_accounts);
   tcase_add_test (tc, full_queue_makes_wait_or_refuses_when_asked);
   suite_add_tcase (s, tc);

@@ -483,7 +483,7 @@ static int
 undo_zone (struct emu *emu, const struct undo *u, uint64_t keep)
 {
   const uint64_t end = u->lba - zone_start (emu, u->zone) + keep;
-  struct zone_rec rec = zone_unpack (u->old_word);
+  struct zone_rec rec = zone_unpack (u->old_word), now;
 
   if (u->captured && restore_bytes (emu, u, keep, u->blocks - keep) == -1)
     return -1;
@@ -493,8 +493,12 @@ undo_zone (struct emu *emu, const struct undo *u, uint64_t keep)
   }
   count (emu, CNT_LOST_UNITS, 1);
   zone_lock (emu, u->zone);
+  now = zone_load (emu, u->zone);
   if (rec_open (&rec))
     rec.cond = rec.wp == 0 ? ZONE_EMPTY : ZONE_CLOSED;
+  if (now.cond == ZONE_READ_ONLY || now.cond == ZONE_OFFLINE)   /* damage stays */
+    rec.cond = now.cond;
+  rec.reported_type = now.reported_type;
   zone_change_locked (emu, u->zone, rec);
   zone_unlock (emu, u->zone);
   return 0;
@@ -567,9 +571,9 @@ emu_power_cut (struct emu *emu, uint64_t seed, enum emu_cut mode, bool by_block)
   clear_locked (c);
   if (c->fd != -1)
     cache_file_clear (emu);
+  emu_power_on (emu);           /* before the next command gets the lock */
   cache_unlock (emu);
   count (emu, CNT_POWER_CUTS, 1);
-  emu_power_on (emu);
   return r;
 }
 

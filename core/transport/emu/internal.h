@@ -167,7 +167,7 @@ struct emu {
   _Atomic uint32_t ua_other;    /* asc << 8 | ascq */
   _Atomic bool gone;            /* a fault took the drive off the bus */
   _Atomic bool stopped;         /* START STOP UNIT */
-  uint64_t ready_ns;            /* not ready before; 0: ready */
+  _Atomic uint64_t ready_ns;    /* not ready before; 0: ready */
 
   /* Anything that needs a look before or after each command is set: faults,
      delays, limits.  Recomputed by emu_update_special. */

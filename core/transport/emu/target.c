@@ -195,7 +195,9 @@ emu_take_attention (struct emu *emu, uint32_t *sense)
 bool
 emu_becoming_ready (const struct emu *emu)
 {
-  return emu->ready_ns != 0 && emu_now_ns (emu) < emu->ready_ns;
+  const uint64_t ready_ns = atomic_load_explicit (&emu->ready_ns, memory_order_relaxed);
+
+  return ready_ns != 0 && emu_now_ns (emu) < ready_ns;
 }
 
 static bool
