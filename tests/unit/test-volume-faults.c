@@ -333,7 +333,8 @@ lose_drive (enum bdev_op op, int skip)
   __atomic_store_n (&f.everything, true, __ATOMIC_RELAXED);
   for (i = 0; i < 8; ++i) {
     pthread_join (c[i].thread, NULL);
-    ck_assert (c[i].errnum == ENODEV || c[i].errnum == EIO);
+    ck_assert_msg (c[i].errnum == ENODEV || c[i].errnum == EIO, "a writer got %s",
+                   strerror (c[i].errnum));
   }
   ck_assert_int_eq (sh_volume_flush (rig.v), -1);
   st = rig_stats (&rig);
@@ -423,27 +424,43 @@ START_TEST (blocks_of_the_other_set_that_cannot_be_read_are_all_written_anew)
 END_TEST
 
 static struct rig *held_rig;
+static bool load_waits;         /* under its lock */
+
+/* Until `n` writers stand in line in chunk 0 and the load of its bitmap waits. */
+static void
+wait_for_line (unsigned n)
+{
+  for (;;) {
+    const struct chunk *ch;
+    const struct append *a;
+    unsigned found = 0;
+    bool waits;
+
+    pthread_mutex_lock (&held_rig->v->lock);
+    ch = chunk_find_locked (held_rig->v, 0);
+    for (a = ch != NULL ? ch->appends : NULL; a != NULL; a = a->next)
+      found++;
+    waits = load_waits;
+    pthread_mutex_unlock (&held_rig->v->lock);
+    if (waits && found == n)
+      return;
+    usleep (1000);
+  }
+}
 
 /* Fails the first load of a bitmap, when two more writers stand behind it. */
 static int
 fail_load_with_a_queue (struct guard *g, struct bdev_req *req, void *opaque)
 {
   struct fault *const f = opaque;
-  unsigned n = 0;
 
   if (req->op != BDEV_READ || f->count == 0)
     return 0;
   f->count = 0;
-  while (n < 2) {
-    const struct append *a;
-
-    usleep (1000);
-    pthread_mutex_lock (&held_rig->v->lock);
-    n = 0;
-    for (a = chunk_find_locked (held_rig->v, 0)->appends; a != NULL; a = a->next)
-      n++;
-    pthread_mutex_unlock (&held_rig->v->lock);
-  }
+  pthread_mutex_lock (&held_rig->v->lock);
+  load_waits = true;
+  pthread_mutex_unlock (&held_rig->v->lock);
+  wait_for_line (2);
   errno = EIO;
   return -1;
 }
@@ -481,6 +498,8 @@ START_TEST (writers_in_line_behind_a_failed_append_go_on)
     w[i] = (struct late_writer) { .first = 16 + 8 * i };
     rig_fill (&rig, rig.model + w[i].first * BLOCK, 8 * BLOCK);
     assert (pthread_create (&w[i].thread, NULL, write_eight_blocks, &w[i]) == 0);
+    if (i < 2)
+      wait_for_line (i);
   }
   for (i = 0; i < 3; ++i) {
     assert (pthread_join (w[i].thread, NULL) == 0);
