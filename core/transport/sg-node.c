@@ -67,6 +67,21 @@ linux_read_number (const char *path)
 }
 
 static bool
+linux_read_line (const char *path, char *line, size_t size)
+{
+  FILE *fp = fopen (path, "re");
+  bool ok;
+
+  if (fp == NULL)
+    return false;
+  ok = fgets (line, (int) size, fp) != NULL;
+  fclose (fp);
+  if (ok)
+    line[strcspn (line, "\n")] = '\0';
+  return ok;
+}
+
+static bool
 linux_only_entry (const char *dir, char *name, size_t size)
 {
   DIR *d = opendir (dir);
@@ -91,6 +106,7 @@ const struct sg_sys sg_sys_linux = {
   .sleep_ms = linux_sleep_ms,
   .read_number = linux_read_number,
   .only_entry = linux_only_entry,
+  .read_line = linux_read_line,
 };
 const struct sg_sys *sg_sys = &sg_sys_linux;
 
@@ -161,7 +177,7 @@ open_patiently (const char *path, int flags)
 int
 sg_node_open_more (const struct sg *sg)
 {
-  const int fd = sg_sys->open (sg->path, access_mode (sg) | O_NONBLOCK | O_CLOEXEC);
+  const int fd = sg_sys->open (sg->node, access_mode (sg) | O_NONBLOCK | O_CLOEXEC);
   int reserved = RESERVED_BYTES;
 
   if (fd >= 0 && !sg->is_block)
@@ -216,17 +232,17 @@ open_exclusively (struct sg *sg, char *message, size_t size)
   int fd;
 
   if (!(sg->flags & SH_OPEN_READ_ONLY)) {       /* O_EXCL wants write access */
-    fd = open_patiently (sg->path, O_RDWR | O_EXCL);
+    fd = open_patiently (sg->node, O_RDWR | O_EXCL);
     if (fd == -1)
-      return say_open_failure (sg->path, errno, message, size);
+      return say_open_failure (sg->node, errno, message, size);
     sg_sys->close (fd);
   }
-  fd = open_patiently (sg->path, access_mode (sg));
+  fd = open_patiently (sg->node, access_mode (sg));
   if (fd == -1)
-    return say_open_failure (sg->path, errno, message, size);
+    return say_open_failure (sg->node, errno, message, size);
   if (sg_sys->flock (fd, LOCK_EX | LOCK_NB) == -1 && errno == EWOULDBLOCK) {
     sg_sys->close (fd);
-    return say_busy (sg->path, message, size);
+    return say_busy (sg->node, message, size);
   }
   return fd;
 }
@@ -238,9 +254,9 @@ open_first (struct sg *sg, char *message, size_t size)
 
   if (!sg->is_block && (sg->flags & SH_OPEN_EXCLUSIVE))
     return open_exclusively (sg, message, size);
-  fd = open_patiently (sg->path, access_mode (sg));
+  fd = open_patiently (sg->node, access_mode (sg));
   if (fd == -1)
-    return say_open_failure (sg->path, errno, message, size);
+    return say_open_failure (sg->node, errno, message, size);
   return fd;
 }
 
@@ -253,7 +269,7 @@ check_kind (struct sg *sg, const struct stat *st, char *message, size_t size)
     sg->is_block = false;
   else
     return say (message, size, ENOTBLK, "%s is neither a SCSI generic node (/dev/sgN) nor "
-                "a block device; 'lsscsi -g' lists the nodes of all SCSI disks", sg->path);
+                "a block device; 'lsscsi -g' lists the nodes of all SCSI disks", sg->node);
   return 0;
 }
 
@@ -264,10 +280,10 @@ check_version (struct sg *sg, int fd, char *message, size_t size)
 
   if (sg_sys->ioctl (fd, SG_GET_VERSION_NUM, &version) == -1)
     return say (message, size, ENOTSUP, "%s takes no SCSI commands: it is no SCSI disk, or "
-                "a partition of one", sg->path);
+                "a partition of one", sg->node);
   if (version < LEAST_VERSION)
     return say (message, size, ENOTSUP, "%s: the sg driver is too old (version %d, needs "
-                "%d)", sg->path, version, LEAST_VERSION);
+                "%d)", sg->node, version, LEAST_VERSION);
   return 0;
 }
 
@@ -334,21 +350,33 @@ learn_limits (struct sg *sg, int fd, const struct stat *st)
                        (size_t) (sg->max_segments - 1) * page);
 }
 
+/* What sysfs calls the wwid of the drive behind a node. */
+static void
+learn_wwid (const struct stat *st, bool is_block, char *wwid, size_t size)
+{
+  char path[80];
+
+  snprintf (path, sizeof path, "/sys/dev/%s/%u:%u/device/wwid",
+            is_block ? "block" : "char", major (st->st_rdev), minor (st->st_rdev));
+  if (!sg_sys->read_line (path, wwid, size))
+    wwid[0] = '\0';
+}
+
 int
 sg_node_open (struct sg *sg, char *message, size_t size)
 {
-  char block_node[80];
+  char block_node[PATH_MAX];
   struct stat st;
   int fd;
 
-  if (sg_sys->stat (sg->path, &st) == -1)
-    return say_open_failure (sg->path, errno, message, size);
+  if (sg_sys->stat (sg->node, &st) == -1)
+    return say_open_failure (sg->node, errno, message, size);
   if (check_kind (sg, &st, message, size) == -1)
     return -1;
   if (sg->is_block)
-    snprintf (block_node, sizeof block_node, "%.79s", sg->path);
+    snprintf (block_node, sizeof block_node, "%s", sg->node);
   if ((sg->is_block || find_block_node (&st, block_node, sizeof block_node)) &&
-      claim_block_node (sg, sg->is_block ? sg->path : block_node, message, size) == -1)
+      claim_block_node (sg, block_node, message, size) == -1)
     return -1;
   fd = open_first (sg, message, size);
   if (fd == -1 || check_version (sg, fd, message, size) == -1) {
@@ -361,10 +389,58 @@ sg_node_open (struct sg *sg, char *message, size_t size)
     return -1;
   }
   learn_limits (sg, fd, &st);
+  learn_wwid (&st, sg->is_block, sg->wwid, sizeof sg->wwid);
   sg->fds[0] = (struct sg_fd) { .fd = fd };
   sg->nr_fds = 1;
   sg->one_fd = sg->is_block;
   return 0;
+}
+
+/* ---- a drive that comes back ---- */
+
+/* The kernel numbers its SCSI generic devices from 0 on. */
+#define MOST_SG_NUMBERS 1024
+
+/* Sets sg->node to the node, of the same kind, of the drive with this wwid. */
+static bool
+find_node_of (struct sg *sg, const char *wwid)
+{
+  char path[80], found[sizeof sg->wwid], name[64];
+
+  for (unsigned n = 0; n < MOST_SG_NUMBERS; ++n) {
+    snprintf (path, sizeof path, "/sys/class/scsi_generic/sg%u/device/wwid", n);
+    if (!sg_sys->read_line (path, found, sizeof found) || strcmp (found, wwid) != 0)
+      continue;
+    snprintf (name, sizeof name, "sg%u", n);
+    snprintf (path, sizeof path, "/sys/class/scsi_generic/sg%u/device/block", n);
+    if (sg->is_block && !sg_sys->only_entry (path, name, sizeof name))
+      continue;
+    snprintf (sg->node, sizeof sg->node, "/dev/%s", name);
+    return true;
+  }
+  return false;
+}
+
+int
+sg_node_open_again (struct sg *sg, char *message, size_t size)
+{
+  char wwid[sizeof sg->wwid];
+  int r;
+
+  memcpy (wwid, sg->wwid, sizeof wwid);
+  memcpy (sg->node, sg->path, sizeof sg->node);
+  r = sg_node_open (sg, message, size);
+  if (wwid[0] == '\0' || (r == 0 && strcmp (wwid, sg->wwid) == 0))
+    return r;
+  if (r == 0) {
+    sg_node_close (sg);
+    r = say (message, size, ENODEV, "another drive is at %s now (%s instead of %s)",
+             sg->path, sg->wwid, wwid);
+  }
+  if (find_node_of (sg, wwid))
+    r = sg_node_open (sg, message, size);
+  memcpy (sg->wwid, wwid, sizeof wwid);         /* the one we look for */
+  return r;
 }
 
 void

@@ -295,10 +295,12 @@ sg_open (const char *args, unsigned flags, void **handle, char *message,
   pthread_cond_init (&sg->freed, NULL);
   sg->flags = flags;
   sg->claim_fd = -1;
-  if (make_absolute (args, sg->path, sizeof sg->path) == 0 &&
-      sg_node_open (sg, message, message_size) == 0) {
-    *handle = sg;
-    return 0;
+  if (make_absolute (args, sg->path, sizeof sg->path) == 0) {
+    memcpy (sg->node, sg->path, sizeof sg->node);
+    if (sg_node_open (sg, message, message_size) == 0) {
+      *handle = sg;
+      return 0;
+    }
   }
   e = errno;
   pthread_cond_destroy (&sg->freed);
@@ -346,7 +348,7 @@ sg_reopen (void *handle, char *message, size_t message_size)
       r = -1;
     }
     else {
-      r = sg_node_open (sg, message, message_size);
+      r = sg_node_open_again (sg, message, message_size);
       sg->dead = r == -1;
     }
   }

@@ -23,6 +23,8 @@ struct sg_sys {
   long (*read_number) (const char *path);
   /* The name of the only entry of a folder; false when there is none. */
   bool (*only_entry) (const char *dir, char *name, size_t size);
+  /* The first line of a text file, without its end; false when there is none. */
+  bool (*read_line) (const char *path, char *line, size_t size);
 };
 
 extern const struct sg_sys sg_sys_linux;
@@ -39,10 +41,13 @@ struct sg_fd {
 };
 
 struct sg {
-  char path[PATH_MAX];          /* absolute, links not followed: it may come back */
+  char path[PATH_MAX];          /* as named, absolute, links not followed: what it
+                                   leads to may come back */
   unsigned flags;               /* SH_OPEN_* */
 
   /* Set by sg_node_open, again by reopen; constant while a command is in flight. */
+  char node[PATH_MAX];          /* path, or where the drive was found again */
+  char wwid[128];               /* as the kernel tells it; "": not known */
   bool is_block;                /* /dev/sdX: no table of 16 */
   size_t max_bytes;
   int max_segments;
@@ -59,9 +64,12 @@ struct sg {
   bool one_fd;                  /* a further open failed: stay with what there is */
 };
 
-/* Opens the node at sg->path: checks what it is, claims it as sg->flags say,
-   learns the limits, fills fds[0].  -1 with errno and a sentence. */
+/* Opens sg->node: checks what it is, claims it as sg->flags say, learns the
+   limits, fills fds[0].  -1 with errno and a sentence. */
 int sg_node_open (struct sg *sg, char *message, size_t message_size);
+/* After a removal: opens the drive under its old name, or where the kernel now
+   has the drive of the same WWID.  -1 with errno and a sentence. */
+int sg_node_open_again (struct sg *sg, char *message, size_t message_size);
 /* One more descriptor of the node that is open; -1 with errno. */
 int sg_node_open_more (const struct sg *sg);
 /* Closes every descriptor and the claim. */

@@ -39,6 +39,9 @@ static struct {
   int open_errnum, excl_errnum, block_errnum;
   int busy_tries;               /* so many opens answer EBUSY first */
   bool locked;
+  const char *wwid;             /* of the drive at every node */
+  const char *gone_path;        /* no such node */
+  unsigned number;              /* of its /dev/sgN in sysfs */
 
   /* What SG_IO answers. */
   int io_errnum;
@@ -101,7 +104,7 @@ static int
 k_stat (const char *path, struct stat *st)
 {
   memset (st, 0, sizeof *st);
-  if (k.no_node) {
+  if (k.no_node || (k.gone_path && strcmp (path, k.gone_path) == 0)) {
     errno = ENOENT;
     return -1;
   }
@@ -204,13 +207,26 @@ k_read_number (const char *path)
 static bool
 k_only_entry (const char *dir, char *name, size_t size)
 {
-  ck_assert_str_eq (dir, "/sys/dev/char/21:3/device/block");
+  ck_assert_ptr_nonnull (strstr (dir, "/device/block"));
   snprintf (name, size, "sdx");
   return k.has_block_node;
 }
 
+static bool
+k_read_line (const char *path, char *line, size_t size)
+{
+  char of_number[80];
+
+  snprintf (of_number, sizeof of_number, "/sys/class/scsi_generic/sg%u/device/wwid", k.number);
+  if (k.wwid == NULL || (strncmp (path, "/sys/class", 10) == 0 && strcmp (path, of_number) != 0))
+    return false;
+  snprintf (line, size, "%s", k.wwid);
+  return true;
+}
+
 static const struct sg_sys kernel = {
   k_open, k_close, k_stat, k_ioctl, k_flock, k_sleep_ms, k_read_number, k_only_entry,
+  k_read_line,
 };
 
 static void
@@ -704,6 +720,55 @@ START_TEST (removal_ends_every_command_once_and_frees_the_node)
 }
 END_TEST
 
+static void
+lose (void *h)
+{
+  struct worker w = { .h = h };
+
+  k.io_errnum = ENODEV;
+  run_one (&w);
+  ck_assert_int_eq (w.errnum, ENODEV);
+  ck_assert_uint_eq (k.nr_open, 0);
+  k.io_errnum = 0;
+}
+
+/* It was idle when it was removed, so that its number was still in use when it
+   came back: it has another one now. */
+START_TEST (a_drive_that_comes_back_under_another_number_is_found)
+{
+  char message[256] = "";
+  struct sg *sg;
+  void *h;
+
+  boot ();
+  k.wwid = "naa.5001020304050607";
+  h = open_flags ("/dev/sg3", SH_OPEN_EXCLUSIVE);
+  sg = h;
+  lose (h);
+  k.no_node = true;             /* no node of the old name */
+  k.number = 5;
+  ck_assert_int_eq (sg_transport.reopen (h, message, sizeof message), -1);
+  k.wwid = NULL;                /* no drive at all */
+  k.no_node = false;
+  k.open_errnum = k.excl_errnum = ENXIO;
+  ck_assert_int_eq (sg_transport.reopen (h, message, sizeof message), -1);
+  k.open_errnum = k.excl_errnum = 0;
+  k.wwid = "naa.another";
+  ck_assert_int_eq (sg_transport.reopen (h, message, sizeof message), -1);
+  ck_assert_int_eq (errno, ENODEV);
+  ck_assert_ptr_nonnull (strstr (message, "another drive is at /dev/sg3"));
+  ck_assert_uint_eq (k.nr_open, 0);
+  k.wwid = "naa.5001020304050607";
+  ck_assert_int_eq (sg_transport.reopen (h, message, sizeof message), 0);
+  ck_assert_str_eq (sg->node, "/dev/sg3");      /* the old name does it again */
+  lose (h);
+  k.gone_path = "/dev/sg3";
+  ck_assert_msg (sg_transport.reopen (h, message, sizeof message) == 0, "%s", message);
+  ck_assert_str_eq (sg->node, "/dev/sg5");
+  sg_transport.close (h);
+}
+END_TEST
+
 START_TEST (nothing_is_reopened_while_commands_are_out)
 {
   struct worker slow;
@@ -770,6 +835,7 @@ add_tests (TCase *tcase)
   tcase_add_test (tcase, with_one_descriptor_the_rest_waits);
   tcase_add_test (tcase, a_block_node_takes_any_number_on_one_descriptor);
   tcase_add_test (tcase, removal_ends_every_command_once_and_frees_the_node);
+  tcase_add_test (tcase, a_drive_that_comes_back_under_another_number_is_found);
   tcase_add_test (tcase, nothing_is_reopened_while_commands_are_out);
   tcase_add_test (tcase, device_names_reach_the_transport);
 }
