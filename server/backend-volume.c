@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "mq/mq.h"
 #include "shingle/volume.h"
 #include "stack/served.h"
 #include "stack/stack.h"
@@ -18,6 +19,9 @@
    of it commits after it has been unmounted. */
 #define BUSY_PATIENCE_NS (10 * NS_PER_S)
 #define BUSY_PAUSE_NS (100 * NS_PER_MS)
+
+/* Hardware queues that have a folder in stats/. */
+#define SHOWN_HWQS 64u
 
 struct volume_backend {
   struct backend b;
@@ -93,6 +97,12 @@ volume_allocated (struct backend *b)
   return stats.chunks_mapped * v->info.zone_bytes;
 }
 
+static struct json_object *
+queue_stats (void *mq)
+{
+  return mq_dump (mq, false);
+}
+
 static void
 volume_describe (struct backend *b, struct served *s)
 {
@@ -100,6 +110,11 @@ volume_describe (struct backend *b, struct served *s)
 
   s->volume = v->volume;
   s->device = v->device;
+  if (v->mq) {
+    s->mq_stats = queue_stats;
+    s->mq = v->mq;
+    s->nr_hwqs = MIN (mq_nr_hwqs (v->mq), SHOWN_HWQS);
+  }
 }
 
 static int

@@ -109,6 +109,8 @@ open_backends (struct mount *m, struct sh_error *err)
   bool all_read_only = true;
   unsigned i;
 
+  if (stack_open_tagset (&m->options.stack, err) == -1)
+    return -1;
   for (i = 0; i < m->options.nr_sources; ++i) {
     int r;
 
@@ -142,6 +144,7 @@ close_backends (struct mount *m)
     }
     opstats_free (m->served[m->nr_backends].opstats);
   }
+  stack_close_tagset (&m->options.stack);
   return r;
 }
 

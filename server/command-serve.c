@@ -490,12 +490,31 @@ print_clients (const struct serve *s)
   fflush (stdout);
 }
 
+/* nbdkit's command returns a moment before its server has written the file. */
+static bool
+wait_for_pid_file (const char *path)
+{
+  struct stat st;
+  unsigned i;
+
+  for (i = 0; i < 1000; ++i) {
+    if (stat (path, &st) == 0 && st.st_size > 0)
+      return true;
+    usleep (10000);
+  }
+  fprintf (stderr, NAME ": the server has not written %s\n", path);
+  return false;
+}
+
 static int
 run_and_print (struct serve *s)
 {
-  const pid_t child = fork ();
+  pid_t child;
   int status;
 
+  if (s->pid_file)
+    unlink (s->pid_file);       /* an old one would be mistaken for ours */
+  child = fork ();
   if (child == -1) {
     perror (NAME ": fork");
     return STATUS_FAILED;
@@ -511,6 +530,8 @@ run_and_print (struct serve *s)
       return STATUS_FAILED;
   if (!WIFEXITED (status) || WEXITSTATUS (status) != 0)
     return STATUS_FAILED;       /* nbdkit has said why */
+  if (s->pid_file && !wait_for_pid_file (s->pid_file))
+    return STATUS_FAILED;
   print_clients (s);
   return STATUS_OK;
 }

@@ -256,6 +256,7 @@ mount_options_parse (struct mount_options *m, int argc, char **argv)
 
   memset (m, 0, sizeof *m);
   stack_options_init (&m->stack);
+  m->stack.queue = true;
   m->timeout_s = DEFAULT_TIMEOUT_S;
   m->front.log = m->stack.volume.log = &background_log;
   args_init (&a, NAME, options, argc, argv);
