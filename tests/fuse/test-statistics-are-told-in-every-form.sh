@@ -39,6 +39,10 @@ contains "$("$SHINGLE" top --once "$control")" '^  write +0 +0.0 +0'
 contains "$(cat "$tmp/drive.d/stats/requests")" '^write requests 32 bytes 2097152 errors 0'
 contains "$(cat "$tmp/drive.d/stats/health")" '^errors 0$'
 contains "$(cat "$tmp/drive.d/stats/zones")" '^reclaim_paused 0$'
+contains "$(cat "$tmp/drive.d/stats/sched")" '^sched deadline$'
+contains "$(cat "$tmp/drive.d/stats/tags")" '^free [1-9]'
+[ "$(cat "$tmp"/drive.d/stats/hwq*/dispatched | awk '{ n += $1 } END { print n }')" -gt 0 ] ||
+  fail "no hardware queue has dispatched anything"
 refused sh -c "echo 1 > '$tmp/drive.d/stats/zones'"
 refused rm "$tmp/drive.d/stats/zones"
 
