@@ -232,6 +232,25 @@ own (struct sh_volume *v, uint32_t z, uint32_t c, enum zone_state state)
   }
 }
 
+/* Writers that wait for a zone for chunk c look again. */
+static void
+wake_waiters_of (struct sh_volume *v, uint32_t c)
+{
+  struct space_wait **p = &v->waits;
+
+  while (*p != NULL) {
+    struct space_wait *const w = *p;
+
+    if (w->chunk != c) {
+      p = &w->next;
+      continue;
+    }
+    *p = w->next;
+    w->again = true;
+    pthread_cond_signal (&w->cond);
+  }
+}
+
 void
 map_set_locked (struct sh_volume *v, uint32_t c, uint32_t data, uint32_t buffer)
 {
@@ -247,6 +266,8 @@ map_set_locked (struct sh_volume *v, uint32_t c, uint32_t data, uint32_t buffer)
     v->map_flags[block] |= MAP_DIRTY;
     v->map_dirty++;
   }
+  if (v->waits != NULL)
+    wake_waiters_of (v, c);
 }
 
 /* ---- giving back ---- */

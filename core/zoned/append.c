@@ -309,7 +309,9 @@ note_vain (struct sh_volume *v, struct chunk *ch)
 {
   const uint32_t z = v->map[ch->id].data;
 
-  if (z != ZONE_NONE && v->zones[z].vain < REORDER_VAIN_MAX)
+  if (z == ZONE_NONE)
+    v->start_vain = MIN (v->start_vain + 1u, REORDER_VAIN_MAX);
+  else if (v->zones[z].vain < REORDER_VAIN_MAX)
     v->zones[z].vain++;
 }
 

@@ -226,6 +226,8 @@ struct sh_volume {
   struct zone_list pending;     /* given back since the last snapshot */
   struct zone_list committing;  /* given back before it */
   uint32_t nr_mapped, nr_buffered;
+  uint32_t start_vain;          /* waits in vain for the first piece of a stream, since
+                                   one came */
   uint32_t nr_waiting_readers;  /* zones that are RZ_RELEASED */
   bool no_reset_all;            /* the drive refused it */
 

@@ -136,18 +136,33 @@ write_random (struct sh_volume *v, struct piece *p, uint32_t zone, uint32_t firs
 
 /* ---- unmapped chunks ---- */
 
-/* The chunk before is being appended to and about to be full. */
+/* The chunk before was just written near its end. */
 static bool
 stream_comes_locked (const struct sh_volume *v, uint32_t c)
 {
+  const uint32_t near = MAX (COPY_BLOCKS, v->l.zone_blocks / 16);
   const struct rzone *z;
+  uint32_t d;
 
   if (c == 0 || v->map[c - 1].data == ZONE_NONE)
     return false;
-  z = &v->zones[v->map[c - 1].data];
-  return (z->flags & RZ_SEQ) &&
-         v->l.zone_blocks - z->wp <= MAX (COPY_BLOCKS, v->l.zone_blocks / 16) &&
-         now_ms (v) - z->last_ms <= STREAM_RECENT_MS;
+  d = v->map[c - 1].data;
+  z = &v->zones[d];
+  return now_ms (v) - z->last_ms <= STREAM_RECENT_MS && (z->flags & RZ_KNOWN) &&
+         v->l.zone_blocks - ((z->flags & RZ_SEQ) ? z->wp : bits_end_locked (v, d)) <= near;
+}
+
+/* Is a write in an unmapped chunk, behind its start, a piece of a stream whose first
+   piece is late? */
+static bool
+early_piece_locked (const struct sh_volume *v, uint32_t c, uint32_t first,
+                    uint32_t count)
+{
+  if (first == 0 || free_seq_locked (v) == 0)
+    return false;
+  return stream_comes_locked (v, c) ||
+         (count >= STREAM_START_BLOCKS && first / 16 <= count &&
+          v->start_vain < REORDER_VAIN_MAX);
 }
 
 /* Maps an unmapped chunk for a write at block `first`.  0: look again.  Drops
@@ -169,6 +184,7 @@ map_new (struct sh_volume *v, struct piece *p, uint32_t first, uint32_t count)
         return 0;
       }
       map_set_locked (v, c, z, ZONE_NONE);
+      v->start_vain = 0;
       return 0;
     }
     if (v->map[c].data != ZONE_NONE)
@@ -219,7 +235,7 @@ write_some (struct sh_volume *v, struct piece *p, uint32_t first, uint32_t count
   const struct rzone *d;
 
   if (m.data == ZONE_NONE) {
-    if (first > 0 && stream_comes_locked (v, p->ch->id) &&
+    if (early_piece_locked (v, p->ch->id, first, count) &&
         append_wanted_locked (v, p->ch, first, count, p->late))
       return write_appending (v, p, first, count);
     return map_new (v, p, first, count);

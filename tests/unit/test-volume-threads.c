@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/bytes.h"
 #include "rig.h"
 
@@ -178,6 +179,42 @@ START_TEST (a_stream_through_eight_threads_goes_straight_to_sequential_zones)
 }
 END_TEST
 
+struct late {
+  struct rig *rig;
+  uint64_t at;
+};
+
+static void *
+write_late (void *opaque)
+{
+  struct late *const l = opaque;
+
+  usleep (50000);
+  assert (sh_volume_pwrite (l->rig->v, l->rig->model + l->at, 64 * KiB, l->at, 0, 0) == 0);
+  return NULL;
+}
+
+START_TEST (a_stream_whose_first_piece_is_late_still_begins_in_a_sequential_zone)
+{
+  struct rig rig;
+  struct late l;
+  pthread_t thread;
+
+  rig_init (&rig, &(struct rig_config) {
+    .drive = { .zone_bytes = 4 * MiB, .nr_zones = 40, .nr_conv = 8 },
+    .options = { .reorder_window_ns = UINT64_C (30000000000) },
+  });
+  l = (struct late) { &rig, 3 * rig.zone_bytes };
+  rig_fill (&rig, rig.model + l.at, 64 * KiB);
+  assert (pthread_create (&thread, NULL, write_late, &l) == 0);
+  rig_write (&rig, l.at + 64 * KiB, 64 * KiB, 0);
+  pthread_join (thread, NULL);
+  ck_assert_uint_eq (rig_stats (&rig).direct_bytes, 128 * KiB);
+  rig_verify_all (&rig);
+  rig_free (&rig);
+}
+END_TEST
+
 int
 main (void)
 {
@@ -189,6 +226,7 @@ main (void)
   tcase_add_test (t, neighbours_in_one_block_never_lose_each_others_bytes);
   tcase_add_test (t, the_same_with_two_chunks_and_two_random_zones);
   tcase_add_test (t, the_same_without_the_volumes_thread);
+  tcase_add_test (t, a_stream_whose_first_piece_is_late_still_begins_in_a_sequential_zone);
   tcase_add_test (t, a_stream_through_eight_threads_goes_straight_to_sequential_zones);
   suite_add_tcase (s, t);
   r = srunner_create (s);
