@@ -190,6 +190,19 @@ retry_attention (struct disk *d, struct attempt *a)
   return fail (d, a);
 }
 
+/* A drive that refused to start may be on its way to ready: TEST UNIT READY says
+   so, and is repeated until it is there. */
+static bool
+becomes_ready (struct disk *d, const struct attempt *a)
+{
+  struct attempt t;
+
+  attempt_init (&t, DISK_CLASS_PROBE, a->policy & ATTEMPT_WHILE_GONE);
+  cdb_test_unit_ready (&t.c);
+  t.started = true;
+  return attempt_all (d, &t) == 0;
+}
+
 static enum step
 start_unit (struct disk *d, struct attempt *a)
 {
@@ -202,7 +215,7 @@ start_unit (struct disk *d, struct attempt *a)
   disk_log (d, SH_LOG_INFO, "the drive is stopped; starting it");
   attempt_init (&s, DISK_CLASS_START, a->policy & ATTEMPT_WHILE_GONE);
   cdb_start_unit (&s.c);
-  if (attempt_all (d, &s) == -1)
+  if (attempt_all (d, &s) == -1 && !becomes_ready (d, a))
     return fail (d, a);
   return again (d, a);
 }

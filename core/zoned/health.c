@@ -6,7 +6,8 @@
  * puts the drive in doubt (as opposed to one block or one zone of it) costs one
  * probe, however many requests failed together; when the probe fails too the
  * drive is dying: requests fail at once, waiters are woken, no more metadata is
- * written, and nothing but opening the volume again changes that.
+ * written, and nothing but opening the volume again changes that.  A probe that got
+ * lost on its way (EIO; aborted by the host, say) is repeated once before that.
  */
 #include <config.h>
 #include <errno.h>
@@ -42,8 +43,8 @@ die_locked (struct sh_volume *v, int errnum)
           "volume again", v->bdev->info.name, strerror (errnum));
 }
 
-int
-dev_probe (struct sh_volume *v)
+static int
+probe_once (struct sh_volume *v)
 {
   struct bdev_req req = {
     .op = BDEV_PROBE,
@@ -55,9 +56,24 @@ dev_probe (struct sh_volume *v)
 
   pthread_mutex_lock (&v->lock);
   v->st.probes++;
-  if (r == -1)
-    die_locked (v, e);
   pthread_mutex_unlock (&v->lock);
+  errno = e;
+  return r;
+}
+
+int
+dev_probe (struct sh_volume *v)
+{
+  int r = probe_once (v), e;
+
+  if (r == -1 && errno == EIO)
+    r = probe_once (v);
+  e = errno;
+  if (r == -1) {
+    pthread_mutex_lock (&v->lock);
+    die_locked (v, e);
+    pthread_mutex_unlock (&v->lock);
+  }
   errno = e;
   return r;
 }

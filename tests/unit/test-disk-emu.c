@@ -60,6 +60,21 @@ static const char *const small[][2] = {
   { "size", "64M" }, { "zone_size", "1M" }, { "conventional", "4" }, { NULL, NULL },
 };
 
+START_TEST (a_drive_that_refuses_to_start_while_it_becomes_ready_is_waited_for)
+{
+  static const char *const slow[][2] = {
+    { "size", "64M" }, { "zone_size", "1M" }, { "conventional", "4" },
+    { "tur_ms_to_ready", "300" }, { NULL, NULL },
+  };
+  uint8_t block[4096];
+  struct rig r;
+
+  rig_open (&r, slow);
+  ck_assert_int_eq (bdev_read (r.bdev, block, sizeof block, 0), 0);
+  rig_close (&r);
+}
+END_TEST
+
 START_TEST (geometries_are_found_as_they_were_made)
 {
   static const char *const shapes[][4] = {
@@ -249,6 +264,7 @@ main (void)
   SRunner *runner;
   int failed;
 
+  tcase_add_test (tcase, a_drive_that_refuses_to_start_while_it_becomes_ready_is_waited_for);
   tcase_add_test (tcase, geometries_are_found_as_they_were_made);
   tcase_add_test (tcase, opening_costs_no_probe_and_the_power_on_attention_is_swallowed);
   tcase_add_test (tcase, zone_rules_come_back_as_their_errnos);

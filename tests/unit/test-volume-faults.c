@@ -376,6 +376,23 @@ START_TEST (a_drive_that_goes_away_in_a_commit_fails_everybody_at_once)
 }
 END_TEST
 
+START_TEST (one_lost_probe_is_not_the_end_of_the_drive)
+{
+  struct fault f = { .op = BDEV_PROBE, .errnum = EIO, .count = 1 };
+  struct rig rig;
+
+  rig_init (&rig, &small);
+  rig_write (&rig, 5 * BLOCK, BLOCK, 0);
+  inject (&rig, &f);
+  ck_assert_int_eq (sh_volume_reclaim_now (rig.v), 0);
+  ck_assert_int_eq (f.count, 0);
+  ck_assert (!rig_stats (&rig).dying);
+  rig_write (&rig, 5 * BLOCK, BLOCK, 0);
+  rig_verify_all (&rig);
+  rig_free (&rig);
+}
+END_TEST
+
 START_TEST (one_doubtful_error_costs_one_probe)
 {
   struct fault f = { .op = BDEV_READ, .errnum = ETIMEDOUT, .count = 1 };
@@ -579,6 +596,7 @@ main (void)
   tcase_add_test (t, a_drive_that_goes_away_under_writes_fails_everybody_at_once);
   tcase_add_test (t, a_drive_that_goes_away_in_reclaim_fails_everybody_at_once);
   tcase_add_test (t, a_drive_that_goes_away_in_a_commit_fails_everybody_at_once);
+  tcase_add_test (t, one_lost_probe_is_not_the_end_of_the_drive);
   tcase_add_test (t, one_doubtful_error_costs_one_probe);
   tcase_add_test (t, blocks_of_the_other_set_that_cannot_be_read_are_all_written_anew);
   tcase_add_test (t, writers_in_line_behind_a_failed_append_go_on);
