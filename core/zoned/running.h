@@ -432,6 +432,9 @@ int iov_slice (struct iovec *out, const struct iovec *iov, int iovcnt,
 /* ---- trim.c ---- */
 /* Whole blocks of the volume. */
 int trim_range (struct sh_volume *v, uint64_t first_block, uint64_t end_block);
+/* The same for blocks of one chunk that the caller holds.  Drops the lock when
+   bits must be loaded. */
+int trim_blocks (struct sh_volume *v, struct chunk *ch, uint32_t first, uint32_t count);
 /* Bytes [from, to) of the volume. */
 int zero_range (struct sh_volume *v, uint64_t from, uint64_t to, bool fua,
                 bool *need_commit);

@@ -22,9 +22,8 @@ unmap_chunk (struct sh_volume *v, uint32_t c)
     zone_free_locked (v, m.buffer);
 }
 
-/* Drops the lock when bits must be loaded. */
-static int
-clear_bits (struct sh_volume *v, struct chunk *ch, uint32_t first, uint32_t count)
+int
+trim_blocks (struct sh_volume *v, struct chunk *ch, uint32_t first, uint32_t count)
 {
   struct map_entry m;
 
@@ -62,7 +61,7 @@ trim_chunk (struct sh_volume *v, uint32_t c, uint32_t first, uint32_t end)
         ch->redo == NULL && !ch->no_append && v->victim != ch)
       unmap_chunk (v, c);
     else {
-      r = clear_bits (v, ch, first, end - first);
+      r = trim_blocks (v, ch, first, end - first);
       e = errno;
     }
     range_unlock_locked (v, ch, &range);

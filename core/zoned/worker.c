@@ -100,7 +100,7 @@ prepare_commit (struct worker *w)
 {
   struct sh_volume *const v = w->v;
 
-  if (!v->modified || v->trusted)
+  if (v->trusted || v->read_only)
     return false;
   return commit_prepare (v) == 0 || failed (w);
 }

@@ -351,12 +351,50 @@ may_write_locked (struct sh_volume *v, uint32_t c)
   return true;
 }
 
+/* ---- zeroes ---- */
+
+static bool
+all_zero (const uint8_t *buf, uint64_t count)
+{
+  return count > 0 && buf[0] == 0 && memcmp (buf, buf + 1, count - 1) == 0;
+}
+
+/* Blocks without a bit read as zeroes, so whole blocks of zeroes need no data:
+   a client that has no other way to zero (the kernel's NBD client before 6.14)
+   sends them as writes, mkfs a journal full of them.  What belongs to a stream
+   is stored all the same, so that the stream is not interrupted. */
+static bool
+may_leave_out (struct sh_volume *v, const struct piece *p)
+{
+  const struct map_entry m = v->map[p->ch->id];
+
+  if (m.data == ZONE_NONE)
+    return p->ch->appends == NULL && !stream_comes_locked (v, p->ch->id);
+  if (!is_seq (v, m.data))
+    return true;
+  return p->first + p->count <= v->zones[m.data].wp;
+}
+
+static int
+write_whole (struct sh_volume *v, struct piece *p, uint64_t count, const uint8_t *buf,
+             bool zeroes)
+{
+  if (zeroes && may_leave_out (v, p)) {
+    p->need_commit = p->fua;
+    return trim_blocks (v, p->ch, p->first, p->count);
+  }
+  add_iov (p, (void *) buf, count);
+  return write_piece_blocks (v, p);
+}
+
 /* Writes [offset, offset + count) of chunk c. */
 static int
 write_chunk (struct sh_volume *v, uint32_t c, uint64_t offset, uint64_t count,
              const uint8_t *buf, struct piece *p)
 {
   const uint32_t end = DIV_ROUND_UP (offset + count, BLOCK_BYTES);
+  const bool whole = (offset | count) % BLOCK_BYTES == 0;
+  const bool zeroes = whole && all_zero (buf, count);
   struct range range;
   int r = -1, e;
 
@@ -369,12 +407,8 @@ write_chunk (struct sh_volume *v, uint32_t c, uint64_t offset, uint64_t count,
     p->ch = chunk_get_locked (v, c);
     range_lock (v, p->ch, &range, p->first, end, true);
     range.write = true;
-    if ((offset | count) % BLOCK_BYTES)
-      r = write_unaligned (v, p, offset, count, buf);
-    else {
-      add_iov (p, (void *) buf, count);
-      r = write_piece_blocks (v, p);
-    }
+    r = whole ? write_whole (v, p, count, buf, zeroes) :
+                write_unaligned (v, p, offset, count, buf);
     e = errno;
     range_unlock_locked (v, p->ch, &range);
     chunk_put_locked (v, p->ch);

@@ -69,6 +69,7 @@ full_volume (uint32_t random, uint32_t seq, uint32_t reserved, bool worker)
     .worker = worker,
   });
   ck_assert_uint_eq (rig.v->nr_random, random);
+  memset (rig.model, 0x5a, rig.size);   /* zeroes would not be stored */
   for (at = 0; at < rig.size; at += 128 * KiB)
     assert (sh_volume_pwrite (rig.v, rig.model, 128 * KiB, at, 0, 0) == 0);
   for (i = 0; i < 16; ++i) {
@@ -84,6 +85,9 @@ full_volume (uint32_t random, uint32_t seq, uint32_t reserved, bool worker)
   for (i = 0; i < 1000 && rig_stats (&rig).seq_free < seq; ++i)
     usleep (10000);             /* the worker may be resetting one */
   ck_assert_uint_eq (rig_stats (&rig).random_free, random);
+  /* The one that is being reset is not counted as free meanwhile. */
+  for (i = 0; i < 10000 && rig_stats (&rig).seq_free != seq; ++i)
+    usleep (1000);
   ck_assert_uint_eq (rig_stats (&rig).seq_free, seq);
   memset (rig.model, 0, rig.size);
   rig_verify_all (&rig);
