@@ -604,7 +604,6 @@ take (struct mq *mq, struct batch *b, struct mq_request *rq, int tag)
   struct hwq *hwq = &mq->hwq[rq->hwq];
 
   rq->tag = tag;
-  mq->tag_hwq[tag] = rq->hwq;
   mq_count (&hwq->dispatched);
   mq_note_longest (&mq->longest_wait_ns, b->now - rq->arrived_ns);
   b->rq[b->n++] = rq;

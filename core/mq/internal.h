@@ -64,7 +64,6 @@ struct mq {
   const struct mq_device_ops *ops;
   void *device;
   const struct sh_clock *clock;
-  uint16_t *tag_hwq;            /* who holds a tag, for listings */
   struct tagset *set;
 
   /* The dispatcher's. */

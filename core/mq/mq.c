@@ -131,7 +131,6 @@ start_at_once (struct mq *mq, struct mq_request *rq)
     mq_count (&hwq->came_in[c]);
     return false;
   }
-  mq->tag_hwq[rq->tag] = rq->hwq;
   mq_count (&hwq->at_once[c]);
   return true;
 }
@@ -165,10 +164,8 @@ start_batch_at_once (struct mq *mq, struct mq_request **rq, unsigned n)
     got = tag_get_batch (mq->user, rq[0]->hwq, inline_keep (mq, hwq), tags, n);
   for (i = 0; i < n; ++i) {
     prepare (rq[i]);
-    if (i < got) {
+    if (i < got)
       rq[i]->tag = tags[i];
-      mq->tag_hwq[tags[i]] = rq[i]->hwq;
-    }
   }
   if (got)
     atomic_fetch_add_explicit (&hwq->at_once[c], got, memory_order_relaxed);
@@ -536,10 +533,9 @@ static int
 allocate (struct mq *mq, const struct mq_config *config)
 {
   mq->hwq = aligned_alloc (64, mq->nr_hwqs * sizeof *mq->hwq);
-  mq->tag_hwq = calloc (TAGSET_MAX_TAGS + TAGSET_MAX_RESERVED, sizeof *mq->tag_hwq);
   if (config->nr_zones)
     mq->zone_state = calloc (config->nr_zones, sizeof *mq->zone_state);
-  if (mq->hwq == NULL || mq->tag_hwq == NULL || (config->nr_zones && !mq->zone_state))
+  if (mq->hwq == NULL || (config->nr_zones && !mq->zone_state))
     return -1;
   memset (mq->hwq, 0, mq->nr_hwqs * sizeof *mq->hwq);
   return 0;
@@ -549,7 +545,6 @@ static void
 deallocate (struct mq *mq)
 {
   free (mq->hwq);
-  free (mq->tag_hwq);
   free ((void *) mq->zone_state);
   free (mq);
 }

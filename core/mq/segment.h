@@ -61,8 +61,14 @@ struct segment {
   _Alignas (64) _Atomic uint64_t reserved_free;
   struct segment_word word[SEGMENT_WORDS];
   struct segment_user user[TAGSET_MAX_USERS];
-  _Atomic uint32_t owner[TAGSET_MAX_TAGS + TAGSET_MAX_RESERVED]; /* 0: free; slot + 1 */
+  /* Who holds a tag: 0 nobody, else OWNER (slot, hint).  Those of one word lie together, so
+     that users of different words do not share cache lines. */
+  _Alignas (64) _Atomic uint32_t owner[SEGMENT_WORDS * 64];
+  _Atomic uint32_t reserved_owner[TAGSET_MAX_RESERVED];
 };
+#define OWNER(slot, hint) ((uint32_t) ((slot) + 1) | (uint32_t) (hint) << 16)
+#define OWNER_SLOT(owner) (((owner) & 0xffff) - 1)
+#define OWNER_HINT(owner) ((owner) >> 16)
 
 static_assert (sizeof (struct segment_user) == 128, "layout is shared");
 static_assert (sizeof (struct segment_word) == 64, "layout is shared");

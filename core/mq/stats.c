@@ -184,6 +184,7 @@ tagset_object (struct mq *mq)
   add_number (o, "reaped_tags", c.reaped_tags);
   for (i = 0; i < n; ++i) {
     u = json_object_new_object ();
+    add_number (u, "slot", info[i].slot);
     add_text (u, "name", info[i].name);
     add_signed (u, "pid", info[i].pid);
     json_object_object_add (u, "active", json_object_new_boolean (info[i].active));
@@ -301,6 +302,27 @@ add_hwq_lists (struct mq *mq, struct json_object *o)
   json_object_object_add (o, "hwq_lists", array);
 }
 
+/* Tags in use: by which user of the set, for which of its hwqs. */
+static struct json_object *
+tags_array (struct mq *mq)
+{
+  struct json_object *array = json_object_new_array (), *o;
+  const unsigned depth = tagset_depth (mq->set);
+  struct tagset_holder holder;
+  unsigned tag;
+
+  for (tag = 0; tag < depth; ++tag) {
+    if (!tagset_holder (mq->set, tag, &holder))
+      continue;
+    o = json_object_new_object ();
+    add_number (o, "tag", tag);
+    add_number (o, "slot", holder.slot);
+    add_number (o, "hwq", holder.hint);
+    json_object_array_add (array, o);
+  }
+  return array;
+}
+
 static void
 dump_queues (struct mq *mq, void *opaque)
 {
@@ -310,6 +332,7 @@ dump_queues (struct mq *mq, void *opaque)
   add_hwq_lists (mq, o);
   json_object_object_add (o, "direct", list_array (mq, &mq->direct));
   json_object_object_add (o, "zone_waiters", list_array (mq, &mq->plugged));
+  json_object_object_add (o, "tags_held", tags_array (mq));
   add_number (o, "held", mq->nr_held);
   add_number (o, "headroom", atomic_load (&mq->headroom));
 }

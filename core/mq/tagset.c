@@ -71,25 +71,34 @@ slots_of (const struct segment *s)
   return MIN (n, TAGSET_MAX_USERS);
 }
 
+/* The owner of an ordinary tag below the capacity. */
+static inline _Atomic uint32_t *
+owner_of (const struct tagset *set, unsigned tag)
+{
+  return &set->seg->owner[(tag & (set->nr_words - 1)) * 64 + (tag >> set->word_shift)];
+}
+
 /* -- the map ------------------------------------------------------------------- */
 
 /* Takes the lowest hinted bit of a word.  A tag if its owner really was nobody;
    -1: look again, or elsewhere. */
 static inline int
-take_one (struct tag_user *user, unsigned w)
+take_one (struct tag_user *user, unsigned w, unsigned hint)
 {
   struct segment *s = user->seg;
   const uint64_t bits = atomic_load_explicit (&s->word[w].free, memory_order_relaxed);
   const uint64_t mask = bits & -bits;
   uint32_t nobody = 0;
-  unsigned tag;
+  unsigned bit, tag;
 
   if (bits == 0 || !(atomic_fetch_and (&s->word[w].free, ~mask) & mask))
     return -1;
   /* A bit above the depth is left over from before it shrank. */
-  tag = (unsigned) __builtin_ctzll (mask) << user->word_shift | w;
+  bit = (unsigned) __builtin_ctzll (mask);
+  tag = bit << user->word_shift | w;
   if (tag >= atomic_load_explicit (&s->depth, memory_order_relaxed) || tag >= TAGSET_MAX_TAGS ||
-      !atomic_compare_exchange_strong (&s->owner[tag], &nobody, user->slot + 1))
+      !atomic_compare_exchange_strong (&s->owner[w * 64 + bit], &nobody,
+                                       OWNER (user->slot, hint)))
     return -1;
   return tag;
 }
@@ -105,7 +114,7 @@ take_from_map (struct tag_user *user, unsigned hint, int *tags, unsigned n)
     const unsigned w = (hint + i) & (nr_words - 1);
 
     while (got < n && atomic_load_explicit (&s->word[w].free, memory_order_relaxed)) {
-      const int tag = take_one (user, w);
+      const int tag = take_one (user, w, hint);
 
       if (tag != -1)
         tags[got++] = tag;
@@ -121,7 +130,7 @@ return_to_map (struct tagset *set, unsigned tag)
 {
   struct segment *s = set->seg;
 
-  atomic_store_explicit (&s->owner[tag], 0, memory_order_release);
+  atomic_store_explicit (owner_of (set, tag), 0, memory_order_release);
   if (tag < atomic_load_explicit (&s->depth, memory_order_relaxed))
     atomic_fetch_or (&s->word[tag & (set->nr_words - 1)].free,
                      UINT64_C (1) << (tag >> set->word_shift));
@@ -299,7 +308,7 @@ tag_get (struct tag_user *user, unsigned hint, unsigned keep)
   int tag;
 
   if (now + keep <= atomic_load_explicit (&u->limit, memory_order_relaxed)) {
-    tag = take_one (user, hint & user->word_mask);
+    tag = take_one (user, hint & user->word_mask, hint);
     if (tag != -1) {
       if (now > atomic_load_explicit (&u->peak, memory_order_relaxed))
         atomic_store_explicit (&u->peak, now, memory_order_relaxed);
@@ -324,10 +333,10 @@ tag_get_reserved (struct tag_user *user)
     mask = bits & -bits;
     if (!(atomic_fetch_and (&s->reserved_free, ~mask) & mask))
       continue;
-    i = TAGSET_MAX_TAGS + __builtin_ctzll (mask);
+    i = __builtin_ctzll (mask);
     nobody = 0;
-    if (atomic_compare_exchange_strong (&s->owner[i], &nobody, user->slot + 1))
-      return i;
+    if (atomic_compare_exchange_strong (&s->reserved_owner[i], &nobody, OWNER (user->slot, 0)))
+      return TAGSET_MAX_TAGS + i;
   }
   return -1;
 }
@@ -339,7 +348,7 @@ tag_put (struct tag_user *user, int tag)
 
   assert (tag >= 0 && tag < TAGSET_MAX_TAGS + TAGSET_MAX_RESERVED);
   if (tag_is_reserved (tag)) {
-    atomic_store (&s->owner[tag], 0);
+    atomic_store (&s->reserved_owner[tag - TAGSET_MAX_TAGS], 0);
     atomic_fetch_or (&s->reserved_free, UINT64_C (1) << (tag - TAGSET_MAX_TAGS));
     return;
   }
@@ -487,29 +496,37 @@ static void
 mend_hints (struct tagset *set)
 {
   struct segment *s = set->seg;
-  const unsigned depth = depth_of (s);
+  const unsigned depth = MIN (depth_of (s), set->nr_words * 64);
   unsigned t;
 
   for (t = 0; t < depth; ++t)
-    if (atomic_load (&s->owner[t]) == 0)
+    if (atomic_load (owner_of (set, t)) == 0)
       atomic_fetch_or (&s->word[t & (set->nr_words - 1)].free,
                        UINT64_C (1) << (t >> set->word_shift));
   for (t = 0; t < MIN (atomic_load (&s->reserved), TAGSET_MAX_RESERVED); ++t)
-    if (atomic_load (&s->owner[TAGSET_MAX_TAGS + t]) == 0)
+    if (atomic_load (&s->reserved_owner[t]) == 0)
       atomic_fetch_or (&s->reserved_free, UINT64_C (1) << t);
+}
+
+static unsigned
+take_back_of (_Atomic uint32_t *owners, unsigned nr, unsigned slot)
+{
+  unsigned i, n = 0;
+
+  for (i = 0; i < nr; ++i) {
+    uint32_t owner = atomic_load (&owners[i]);
+
+    if (owner && OWNER_SLOT (owner) == slot)
+      n += atomic_compare_exchange_strong (&owners[i], &owner, 0);
+  }
+  return n;
 }
 
 static unsigned
 take_back_tags (struct segment *s, unsigned slot)
 {
-  uint32_t owner;
-  unsigned t, n = 0;
-
-  for (t = 0; t < TAGSET_MAX_TAGS + TAGSET_MAX_RESERVED; ++t) {
-    owner = slot + 1;
-    n += atomic_compare_exchange_strong (&s->owner[t], &owner, 0);
-  }
-  return n;
+  return take_back_of (s->owner, ARRAY_SIZE (s->owner), slot) +
+    take_back_of (s->reserved_owner, ARRAY_SIZE (s->reserved_owner), slot);
 }
 
 static void
@@ -803,7 +820,7 @@ tagset_resize (struct tagset *set, unsigned tags, struct sh_error *err)
 
   if (tags < 1 || tags > capacity)
     return sh_fail (err, EINVAL, "tags: this set can have 1 ... %u, not %u", capacity, tags);
-  old = atomic_exchange (&s->depth, tags);
+  old = MIN (atomic_exchange (&s->depth, tags), capacity);
   for (t = tags; t < old; ++t)
     atomic_fetch_and (&s->word[t & (set->nr_words - 1)].free,
                       ~(UINT64_C (1) << (t >> set->word_shift)));
@@ -817,7 +834,7 @@ tagset_resize (struct tagset *set, unsigned tags, struct sh_error *err)
 unsigned
 tagset_depth (const struct tagset *set)
 {
-  return depth_of (set->seg);
+  return MIN (depth_of (set->seg), set->nr_words * 64);
 }
 
 unsigned
@@ -833,7 +850,7 @@ tagset_free (const struct tagset *set)
   unsigned t, n = 0;
 
   for (t = 0; t < depth; ++t)
-    n += atomic_load (&set->seg->owner[t]) == 0;
+    n += atomic_load (owner_of (set, t)) == 0;
   return n;
 }
 
@@ -871,6 +888,19 @@ tagset_users (const struct tagset *set, struct tagset_user_info *info, unsigned 
   return got;
 }
 
+bool
+tagset_holder (const struct tagset *set, unsigned tag, struct tagset_holder *holder)
+{
+  const unsigned capacity = MIN (set->nr_words * 64, TAGSET_MAX_TAGS);
+  const uint32_t owner = tag < capacity ? atomic_load (owner_of (set, tag)) : 0;
+
+  if (owner == 0)
+    return false;
+  holder->slot = OWNER_SLOT (owner);
+  holder->hint = OWNER_HINT (owner);
+  return true;
+}
+
 void
 tagset_get_counters (const struct tagset *set, struct tagset_counters *c)
 {
@@ -887,8 +917,10 @@ tagset_check_idle (const struct tagset *set)
   const unsigned depth = depth_of (s);
   unsigned t, n = 0;
 
-  for (t = 0; t < TAGSET_MAX_TAGS + TAGSET_MAX_RESERVED; ++t)
+  for (t = 0; t < ARRAY_SIZE (s->owner); ++t)
     assert (atomic_load (&s->owner[t]) == 0);
+  for (t = 0; t < ARRAY_SIZE (s->reserved_owner); ++t)
+    assert (atomic_load (&s->reserved_owner[t]) == 0);
   for (t = 0; t < set->nr_words; ++t)
     n += __builtin_popcountll (atomic_load (&s->word[t].free));
   assert (n == depth);

@@ -85,7 +85,7 @@ void tag_user_remove (struct tag_user *user);
    request on by itself; after a fork. */
 void tag_user_start (struct tag_user *user);
 
-/* A tag, or -1.  `hint` spreads users over the map.  `keep` tags below this
+/* A tag, or -1.  `hint` (below 65536) spreads users over the map.  `keep` tags below this
    user's limit are left free. */
 int tag_get (struct tag_user *user, unsigned hint, unsigned keep);
 /* Up to `n` of them; how many. */
@@ -131,6 +131,12 @@ struct tagset_user_info {
 /* How many were stored. */
 unsigned tagset_users (const struct tagset *set, struct tagset_user_info *info,
                        unsigned max);
+/* Who holds an ordinary tag (with which hint it was taken); false: nobody. */
+struct tagset_holder {
+  unsigned slot, hint;
+};
+bool tagset_holder (const struct tagset *set, unsigned tag, struct tagset_holder *holder);
+
 struct tagset_counters {
   uint64_t wakes, reaped_users, reaped_tags, late_wakes;
 };

@@ -521,6 +521,17 @@ wait_until_free (struct tagset *set, unsigned n)
   ck_assert_uint_eq (tagset_free (set), n);
 }
 
+static void
+wait_for_users (struct tagset *set, unsigned n)
+{
+  struct tagset_user_info info[8];
+  unsigned i;
+
+  for (i = 0; i < 20000 && tagset_users (set, info, 8) != n; ++i)
+    sh_sleep (&sh_clock_monotonic, NS_PER_MS);
+  ck_assert_uint_eq (tagset_users (set, info, 8), n);
+}
+
 START_TEST (a_killed_process_gives_its_tags_back)
 {
   struct tagset *set;
@@ -535,14 +546,15 @@ START_TEST (a_killed_process_gives_its_tags_back)
   for (round = 0; round < 6; ++round) {
     for (i = 0; i < 3; ++i)
       pid[i] = start_victim (round * 7 + i);
+    wait_for_users (set, 4);
     sh_sleep (&sh_clock_monotonic, (20 + round * 13) * NS_PER_MS);
     for (i = 0; i < 3; ++i) {
       kill (pid[i], SIGKILL);
       waitpid (pid[i], NULL, 0);
     }
+    wait_for_users (set, 1);
     wait_until_free (set, 16);
   }
-  sh_sleep (&sh_clock_monotonic, 600 * NS_PER_MS);
   tagset_get_counters (set, &c);
   ck_assert_uint_eq (c.reaped_users, 18);
   tagset_check_idle (set);
