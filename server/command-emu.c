@@ -202,8 +202,10 @@ run_export (struct request *r, struct sh_error *err)
   return ret;
 }
 
+/* KEY=VALUE, tried on *s, a copy of the drive's settings, or done to the drive when
+   `s` is NULL. */
 static int
-set_pair (struct emu *emu, const char *pair, struct sh_error *err)
+set_pair (struct emu *emu, struct emu_settings *s, const char *pair, struct sh_error *err)
 {
   const char *value = strchr (pair, '=');
   char key[64];
@@ -212,20 +214,25 @@ set_pair (struct emu *emu, const char *pair, struct sh_error *err)
     return sh_fail (err, EINVAL, "'%s' is not KEY=VALUE", pair);
   memcpy (key, pair, (size_t) (value - pair));
   key[value - pair] = '\0';
-  return emu_set (emu, key, value + 1, err);
+  return s ? emu_set_try (s, key, value + 1, err) : emu_set (emu, key, value + 1, err);
 }
 
+/* All pairs are tried before the first is done. */
 static int
 run_set (struct request *r, struct sh_error *err)
 {
+  struct emu_settings s;
   struct emu *emu;
   size_t i;
   int ret;
 
   if (emu_open_file (r->file, EMU_OPEN_AS_IS, &emu, err) == -1)
     return -1;
+  s = *emu_get_settings (emu);
   for (i = 0, ret = 0; i < r->nr_pairs && ret == 0; ++i)
-    ret = set_pair (emu, r->pairs[i], err);
+    ret = set_pair (emu, &s, r->pairs[i], err);
+  for (i = 0; i < r->nr_pairs && ret == 0; ++i)
+    ret = set_pair (emu, NULL, r->pairs[i], err);
   emu_close (emu);
   return ret;
 }

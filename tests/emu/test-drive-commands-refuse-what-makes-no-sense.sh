@@ -18,6 +18,7 @@ refused_with 'what is to be done'
 refused_with 'no subcommand is named frobnicate' frobnicate
 refused_with 'file is missing' create
 refused_with 'no setting named .colour' create "$d" --colour=red
+refused_with 'too many zones' create "$d" --size=64M --zone-size=64K --virtual-gb=1000000
 for bad in --size=0 --size=12345 --size=-1 --size=1Q --zone-size=3M --zone-size=2T --lbs=513 \
   --lbs=8192 --pbs=3000 --conventional=x --conventional=5-3 --conventional=999 --zone-cap=3T \
   --model=square --wp=maybe --physblk-exp=16 --opts=zz --inq-vendor=ninecharss --units=0 \
@@ -43,6 +44,11 @@ refused_with 'fixed when the drive was made' set "$d" size=1G
 refused_with 'fixed when the drive was made' set "$d" zbc=none
 refused_with 'no setting named' set "$d" colour=red
 refused_with 'not KEY=VALUE' set "$d" wp
+refused_with 'no setting named' set "$d" wp=1 dsense=1 colour=red
+refused_with 'wp=2' set "$d" dsense=1 wp=2
+refused_with 'a file each' export "$d" --raw="$tmp/one" --zones="$tmp/one"
+refused_with 'not overwritten' export "$d" --raw="$d" --zones="$tmp/one"
+[ ! -e "$tmp/one" ] || fail "a refused export left a file"
 refused_with 'what is to be set' set "$d"
 refused_with 'no operation is named' set "$d" fault=eat:gone
 refused_with 'not understood' set "$d" fault=read:often

@@ -76,6 +76,10 @@ void emu_set_hook (struct emu *emu, emu_hook_fn fn, void *opaque);
 /* KEY=VALUE of `shingle emu set`: a setting that is not of the drive's shape,
    or one of the actions that emu_action_table lists.  A file drive keeps it. */
 int emu_set (struct emu *emu, const char *key, const char *value, struct sh_error *err);
+/* Would emu_set take this setting?  It changes *s, a copy of the drive's, and
+   nothing else.  Actions are known by their names alone. */
+int emu_set_try (struct emu_settings *s, const char *key, const char *value,
+                 struct sh_error *err);
 
 struct emu_action {
   const char *name;

@@ -332,13 +332,28 @@ refuse_drive (const char *name, struct sh_error *err)
   return sh_fail (err, EEXIST, "%s: is an emulated drive; it is not overwritten", name);
 }
 
+/* The image and its table, both regular files, must not be one. */
+static int
+refuse_same (const char *raw, const char *zones, struct sh_error *err)
+{
+  struct stat r, z;
+  bool same = strcmp (raw, zones) == 0;
+
+  if (stat (raw, &r) == 0 && stat (zones, &z) == 0)
+    same = S_ISREG (r.st_mode) && r.st_dev == z.st_dev && r.st_ino == z.st_ino;
+  if (!same)
+    return 0;
+  return sh_fail (err, EINVAL, "%s: the raw image and the zone table need a file each", raw);
+}
+
 int
 emu_export (struct emu *emu, const char *raw, const char *zones, struct sh_error *err)
 {
   struct out o;
   int r;
 
-  if (refuse_drive (raw, err) == -1 || refuse_drive (zones, err) == -1)
+  if (refuse_drive (raw, err) == -1 || refuse_drive (zones, err) == -1 ||
+      refuse_same (raw, zones, err) == -1)
     return -1;
   if (emu->s.virtual_gb)
     return sh_fail (err, ENOTSUP, "a drive with virtual_gb has no image: it is larger than "

@@ -147,17 +147,26 @@ const struct emu_action emu_action_table[] = {
 
 /* ---- emu_set ---- */
 
+/* Changes *s alone. */
 static int
-set_setting (struct emu *emu, const char *key, const char *value, struct sh_error *err)
+change_setting (struct emu_settings *s, const char *key, const char *value,
+                struct sh_error *err)
 {
   const struct emu_setting *def = emu_setting_find (key, strlen (key));
-  struct emu_settings s = emu->s;
 
   if (def && def->shape) {
     sh_fail (err, EINVAL, "%s: fixed when the drive was made", def->name);
     return sh_hint (err, "make another drive with 'shingle emu create'");
   }
-  if (emu_settings_set (&s, key, value, err) == -1 || emu_settings_complete (&s, err) == -1)
+  return emu_settings_set (s, key, value, err) == -1 ? -1 : emu_settings_complete (s, err);
+}
+
+static int
+set_setting (struct emu *emu, const char *key, const char *value, struct sh_error *err)
+{
+  struct emu_settings s = emu->s;
+
+  if (change_setting (&s, key, value, err) == -1)
     return -1;
   if (s.max_open != emu->s.max_open) {
     if (zones_set_max_open (emu, s.max_open) == -1)
@@ -172,15 +181,31 @@ set_setting (struct emu *emu, const char *key, const char *value, struct sh_erro
   return emu_file_follow_cache (emu, err);
 }
 
-int
-emu_set (struct emu *emu, const char *key, const char *value, struct sh_error *err)
+/* The last entry of the table, without a name, when there is none. */
+static const struct emu_action *
+find_action (const char *key)
 {
   const struct emu_action *a;
-  int r = -1;
 
   for (a = emu_action_table; a->name; ++a)
     if (strcmp (a->name, key) == 0)
       break;
+  return a;
+}
+
+int
+emu_set_try (struct emu_settings *s, const char *key, const char *value,
+             struct sh_error *err)
+{
+  return find_action (key)->name ? 0 : change_setting (s, key, value, err);
+}
+
+int
+emu_set (struct emu *emu, const char *key, const char *value, struct sh_error *err)
+{
+  const struct emu_action *const a = find_action (key);
+  int r;
+
   r = a->name ? a->run (emu, value, err) : set_setting (emu, key, value, err);
   if (r == -1)
     return -1;

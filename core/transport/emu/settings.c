@@ -597,6 +597,10 @@ choose_zone_size (struct emu_settings *s)
     s->zone_bytes /= 2;
 }
 
+/* Twice those of 28 TB with the smallest zones of real drives: more memory and time
+   than that is a slip of the pen. */
+#define ZONES_MAX (UINT32_C (64) << 20)
+
 static int
 complete_zones (struct emu_settings *s, struct sh_error *err)
 {
@@ -621,7 +625,7 @@ complete_zones (struct emu_settings *s, struct sh_error *err)
                     size_format (s->zone_cap_bytes, a, sizeof a),
                     size_format (s->zone_bytes, b, sizeof b));
   nr_zones = DIV_ROUND_UP (capacity, s->zone_bytes);
-  if (nr_zones > UINT32_MAX / 4)
+  if (nr_zones > ZONES_MAX)
     return sh_fail (err, EINVAL, "zone_size=%s: a drive of %s would have too many zones",
                     size_format (s->zone_bytes, a, sizeof a),
                     size_format (capacity, b, sizeof b));
