@@ -6,6 +6,7 @@
 . "$(dirname "$0")/../functions.sh"
 requires_program nbdkit python3 fio
 
+cd "$tmp"
 for format in 512e 512n 4Kn; do
   new_drive "$format" "${small_drive[@]}" --format=$format
   start_server "$format" "$ZONED" "$tmp/$format"
