@@ -202,7 +202,7 @@ shared_map (void)
 {
   const struct set_up shared = {
     .queues = 1, .tags = 128, .hwqs = 16, .submitters = 16, .depth = 64, .batch = 16,
-    .latency_ns = 2 * NS_PER_MS, .units = 128,
+    .latency_ns = 1 * NS_PER_MS, .units = 64,
   };
   struct set_up apart = shared;
   struct pair p;
@@ -223,7 +223,7 @@ scarce_tags (void)
 {
   struct set_up scarce = {
     .queues = 1, .tags = 260, .hwqs = 24, .submitters = 24, .depth = 64, .batch = 16,
-    .latency_ns = 4 * NS_PER_MS, .units = 256,
+    .latency_ns = 2 * NS_PER_MS, .units = 128,
   };
   struct set_up plentiful;
   struct pair p;
