@@ -327,8 +327,11 @@ list_zones (struct listing *s, struct bdev_zone *part, struct sh_error *err)
   uint64_t id = r->from, left = r->count, next = 0;
   size_t nr, i;
 
-  if (r->from > 0 && MUL_OVERFLOW (r->from, s->bdev->info.zone_bytes, &next))
-    return 0;
+  if (r->from > 0 && (MUL_OVERFLOW (r->from, s->bdev->info.zone_bytes, &next) ||
+                      next >= s->bdev->info.size_bytes))
+    return sh_fail (err, EINVAL, "--from=%" PRIu64 ": the drive has only %" PRIu64 " zones",
+                    r->from, DIV_ROUND_UP (s->bdev->info.size_bytes,
+                                           s->bdev->info.zone_bytes));
   while (left > 0 && next < s->bdev->info.size_bytes) {
     if (bdev_report_zones (s->bdev, next, part, PART_ZONES, &nr) == -1)
       return sh_fail (err, errno, "%s: the zone report from byte %" PRIu64 " on failed: %s",
