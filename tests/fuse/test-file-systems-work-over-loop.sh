@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # ext4, xfs and btrfs on a loop device above the mounted file, with and without
 # the loop's direct I/O: files written, removed, trimmed, and a clean check
-# (reports.md, J1).  SHINGLE_FS_SECONDS: length of the load for each (default 3).
+# (reports.md, J1).  SHINGLE_FS_SECONDS: length of the load for each (default 1).
 source "$(dirname "$0")/../functions.sh"
 source "$(dirname "$0")/lib.sh"
 requires_fuse
@@ -16,7 +16,7 @@ cleanup unmount_fs
 
 load ()
 {
-  local end=$((SECONDS + ${SHINGLE_FS_SECONDS:-3})) i=0
+  local end=$((SECONDS + ${SHINGLE_FS_SECONDS:-1})) i=0
   while [ $SECONDS -lt $end ]; do
     mkdir -p "$tmp/fs/$((i % 5))"
     pattern 2 $i > "$tmp/fs/$((i % 5))/$((i % 7))"
