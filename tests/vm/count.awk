@@ -7,18 +7,24 @@ function number_after(word,   at, text) {
   text = substr($0, at + length(word))
   return text + 0
 }
+# The operation code, and the service action of those that have one.
+function code(   at, bytes) {
+  at = index($0, "raw=")
+  split(substr($0, at + 4), bytes, /[ )]/)
+  if (bytes[1] == "95" || bytes[1] == "94")
+    return bytes[1] " " bytes[2]
+  return bytes[1]
+}
 /scsi_dispatch_cmd_start:/ {
-  at = index($0, "cmnd=(")
-  split(substr($0, at + 6), words, /[ )]/)
-  name = words[1]
   bytes = number_after("txlen=") * block
-  if (name ~ /^WRITE_(6|10|12|16|32)$/) { writes++; write_bytes += bytes }
-  else if (name ~ /^READ_(6|10|12|16|32)$/) { reads++; read_bytes += bytes }
-  else if (name ~ /^SYNCHRONIZE_CACHE/) syncs++
-  else if (name ~ /^TEST_UNIT_READY/) tests++
-  else if (name ~ /REPORT_ZONES/ || name == "ZBC_IN") reports++
-  else if (name ~ /RESET_WRITE_POINTER/ || name == "ZBC_OUT") resets++
-  else { other++; kinds[name]++ }
+  c = code()
+  if (c ~ /^(0a|2a|aa|8a)$/) { writes++; write_bytes += bytes }
+  else if (c ~ /^(08|28|a8|88)$/) { reads++; read_bytes += bytes }
+  else if (c ~ /^(35|91)$/) syncs++
+  else if (c == "00") tests++
+  else if (c ~ /^95/) reports++
+  else if (c ~ /^94 (04|84)/) resets++
+  else { other++; kinds[c]++ }
 }
 END {
   OFMT = "%.0f"; CONVFMT = "%.0f"

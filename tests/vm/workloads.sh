@@ -37,6 +37,7 @@ measure () {
   count_stop
   cp /tmp/counts "/tmp/counts.$side.$work"
   count_table "$side: $work ($(cat "/tmp/time.$side.$work") ms)"
+  grep '^other:' /tmp/counts | tr '\n' ' ' || true
 }
 
 # result SIDE WORK WHAT: a figure of a finished measurement.
