@@ -416,16 +416,15 @@ zoned_export_description (void *handle)
   return h->e->description;
 }
 
-/* Any byte range works.  The drive reads and writes logical blocks and the
-   volume maps 4096 bytes: smaller writes cost a read first. */
+/* Any byte range works.  The volume maps 4096 bytes: smaller writes cost a read
+   first.  A larger minimum would leave that to the clients, of whom two could lose
+   each other's bytes. */
 static int
 zoned_block_size (void *handle, uint32_t *minimum, uint32_t *preferred,
                   uint32_t *maximum)
 {
-  const struct handle *h = handle;
-
-  *minimum = h->e->info.lbs_bytes;
-  *preferred = MAX (*minimum, 4096);
+  *minimum = 1;
+  *preferred = 4096;
   *maximum = 32 * MiB;
   return 0;
 }
