@@ -166,7 +166,8 @@ set_up (struct mount *m, struct sh_error *err)
   const struct mount_source *first = &m->options.sources[0];
 
   m->options.front.source = first->text ? first->text : first->command[0];
-  if (open_backends (m, err) == -1 || open_control (m, err) == -1
+  if (front_check_mountpoint (m->options.mountpoint, err) == -1
+      || open_backends (m, err) == -1 || open_control (m, err) == -1
       || front_new (&m->options.front, m->backends, m->served, m->nr_backends,
                     &m->front, err) == -1)
     return -1;

@@ -93,13 +93,12 @@ make_session (struct front *f, struct sh_error *err)
   return 0;
 }
 
+/* Asks the file system itself: the kernel's memory of a file outlives the server
+   that it came from. */
 static int
-check_mountpoint (const struct front *f, const char *mountpoint, bool *is_file,
-                  struct sh_error *err)
+probe_mountpoint (const char *mountpoint, struct statx *st, struct sh_error *err)
 {
-  struct stat st;
-
-  if (stat (mountpoint, &st) == -1) {
+  if (statx (AT_FDCWD, mountpoint, AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, st) == -1) {
     sh_fail (err, errno, "%s: %s", mountpoint, strerror (errno));
     if (errno == ENOTCONN)
       return sh_hint (err, "a server that has died left its mount there; type: "
@@ -107,12 +106,31 @@ check_mountpoint (const struct front *f, const char *mountpoint, bool *is_file,
     return sh_hint (err, "make an empty file or a folder there first, for example: "
                     "mkdir '%s'", mountpoint);
   }
-  if (!S_ISREG (st.st_mode) && !S_ISDIR (st.st_mode)) {
+  return 0;
+}
+
+int
+front_check_mountpoint (const char *mountpoint, struct sh_error *err)
+{
+  struct statx st;
+
+  return probe_mountpoint (mountpoint, &st, err);
+}
+
+static int
+check_mountpoint (const struct front *f, const char *mountpoint, bool *is_file,
+                  struct sh_error *err)
+{
+  struct statx st;
+
+  if (probe_mountpoint (mountpoint, &st, err) == -1)
+    return -1;
+  if (!S_ISREG (st.stx_mode) && !S_ISDIR (st.stx_mode)) {
     sh_fail (err, ENOTDIR, "%s is neither a regular file nor a folder", mountpoint);
     return sh_hint (err, "mount over an empty file (the volume appears as that file) "
                     "or a folder (the volume appears in it)");
   }
-  *is_file = S_ISREG (st.st_mode);
+  *is_file = S_ISREG (st.stx_mode);
   if (*is_file && f->nr_backends > 1) {
     sh_fail (err, ENOTDIR, "%s is a file, but there are %u volumes to show",
              mountpoint, f->nr_backends);

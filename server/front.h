@@ -39,6 +39,9 @@ int front_new (const struct front_options *options, struct backend **backends,
                const struct served *served, unsigned nr_backends,
                struct front **front, struct sh_error *err);
 
+/* Is there something to mount on?  Asked before the backends are opened. */
+int front_check_mountpoint (const char *mountpoint, struct sh_error *err);
+
 /* MOUNTPOINT is a regular file (the one backend appears as that file) or a
    folder. */
 int front_mount (struct front *f, const char *mountpoint, struct sh_error *err);

@@ -842,11 +842,13 @@ has_pending (struct mq *mq)
 }
 
 /* A turn that lasts too long ends here, if what is in flight is sure to run the queue
-   again: it completes after the bit was set, and so sees it. */
+   again: it completes after the bit was set, and so sees it.  Only the dispatcher may
+   say that something is queued: another one may have taken it all meanwhile. */
 static bool
 others_will_run (struct mq *mq)
 {
-  atomic_fetch_or (&mq->state, STATE_QUEUED);
+  if (atomic_load (&mq->incoming))
+    atomic_fetch_or (&mq->state, STATE_QUEUED);
   return tag_user_in_use (mq->user) > 0;
 }
 
@@ -878,10 +880,14 @@ be_dispatcher (struct mq *mq, struct hwq *hwq)
     b.now = sh_now (mq->clock);
     if (!has_pending (mq))
       break;
-    if (b.now - began > TURN_NS && others_will_run (mq))
-      break;
     if (atomic_fetch_add (&mq->kicks, 1) != 0)
       return;
+    if (b.now - began > TURN_NS && others_will_run (mq)) {
+      if (atomic_exchange (&mq->kicks, 0) == 1)
+        break;
+      if (atomic_fetch_add (&mq->kicks, 1) != 0)
+        return;
+    }
   }
   if (b.n || b.now != began)
     mq_note_longest (&mq->longest_turn_ns, sh_now (mq->clock) - began);

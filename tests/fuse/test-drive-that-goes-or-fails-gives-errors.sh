@@ -25,7 +25,8 @@ unmount "$tmp/drive.d"
 new_drive second --size=256M --zone-size=4M --conventional=16
 "$SHINGLE" emu set "$tmp/second" fault=flush:count=0:sense=04/3e/00
 mount_drive second
-refused dd if=/dev/zero of="$volume" bs=4k count=1 conv=notrunc,fsync
+head -c 4096 /dev/urandom >"$tmp/block"     # zeroes would need no write
+refused dd if="$tmp/block" of="$volume" bs=4k count=1 conv=notrunc,fsync
 contains "$output" "fsync failed.*Input/output error|error.*Input/output error"
 refused python3 -c 'import os, sys
 fd = os.open(sys.argv[1], os.O_RDWR)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/bdev.h"
 #include "base/bytes.h"
 #include "base/error.h"
@@ -220,7 +221,7 @@ disturb (void *opaque)
     emu_unit_attention (w->r->emu, 0x29, i % 2 ? 0 : 3);
     disk_get_counters (w->r->bdev, &c);
     bdev_resets (w->r->bdev);
-    sched_yield ();
+    usleep (500);               /* more than one a command is no drive */
   }
   return NULL;
 }
