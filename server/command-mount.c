@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "commands.h"
 #include "front.h"
+#include "keeper.h"
 #include "mount-options.h"
 #include "stack/control.h"
 #include "stack/opstats.h"
@@ -30,6 +31,7 @@ struct mount {
   struct served_set served_set;
   struct control *control;
   struct front *front;
+  struct keeper keeper;
   bool pid_written;
 };
 
@@ -167,13 +169,18 @@ set_up (struct mount *m, struct sh_error *err)
 
   m->options.front.source = first->text ? first->text : first->command[0];
   if (front_check_mountpoint (m->options.mountpoint, err) == -1
+      || (m->options.auto_unmount
+          && keeper_start (&m->keeper, m->options.mountpoint, err) == -1)
       || open_backends (m, err) == -1 || open_control (m, err) == -1
       || front_new (&m->options.front, m->backends, m->served, m->nr_backends,
                     &m->front, err) == -1)
     return -1;
   running = m->front;
   catch_signals ();
-  return front_mount (m->front, m->options.mountpoint, err);
+  if (front_mount (m->front, m->options.mountpoint, err) == -1)
+    return -1;
+  keeper_mounted (&m->keeper);
+  return 0;
 }
 
 static void
@@ -207,6 +214,7 @@ serve (struct mount *m)
     background_report (&err);
   if (m->front)
     front_free (m->front);
+  keeper_stop (&m->keeper);
   control_close (m->control);
   if (close_backends (m) == -1)
     r = -1;
@@ -244,7 +252,7 @@ run (struct mount *m, int argc, char **argv)
 int
 command_mount (int argc, char **argv)
 {
-  struct mount m = { 0 };
+  struct mount m = { .keeper = { -1 } };
   const int status = run (&m, argc, argv);
 
   mount_options_free (&m.options);

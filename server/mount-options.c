@@ -173,7 +173,8 @@ set_option (struct mount_options *m, const struct args *a, int id, const char *v
   case ALLOW_OTHER:
     return add_fuse_option (m, "allow_other");
   case AUTO_UNMOUNT:
-    return add_fuse_option (m, "auto_unmount");
+    m->auto_unmount = true;
+    return 0;
   case CACHE:
     m->front.cache = true;
     return 0;

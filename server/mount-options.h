@@ -21,7 +21,7 @@ struct mount_options {
   struct stack_options stack;
   unsigned connections;         /* NBD; 0: default */
   unsigned timeout_s;           /* of set-up */
-  bool foreground, verbose;
+  bool foreground, verbose, auto_unmount;
   char *control;                /* socket for shingle stat; malloc'd; NULL: none */
   char *pid_file;               /* malloc'd; NULL: none */
   char *fuse_options;           /* malloc'd; front.fuse_options points to it */

@@ -123,7 +123,7 @@ server_gone () { [ ! -e "/proc/$1" ] || grep -q '^State:.Z' "/proc/$1/status"; }
 kill_server ()
 {
   local pid=${1:-$server_pid}
-  kill -KILL "$pid"
+  kill -KILL "$pid" 2>/dev/null || true
   wait "$pid" 2>/dev/null || true
   forget_server "$pid"
 }

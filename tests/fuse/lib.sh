@@ -23,7 +23,7 @@ shingle_mount ()
 # unmount MOUNTPOINT: and waits until its process has ended.
 unmount ()
 {
-  wait_for 10 fusermount3 -u "$1" || fail "cannot unmount $1"
+  wait_for 60 fusermount3 -u "$1" || fail "cannot unmount $1: $(fusermount3 -u "$1" 2>&1)"
   wait_for 30 server_gone "$mount_pid" || fail "the process of $1 does not end"
 }
 
@@ -51,12 +51,33 @@ mount_drive ()
   [ -f "$volume" ] || fail "no volume in $tmp/$name.d"
 }
 
-# The command may be tried while a device of the machine is not yet let go of.
+# loop_attach ARGUMENT... FILE: the loop device is $loop.
+declare -A loop_files
 loop_attach ()
 {
   loop=$(losetup --find --show "$@") || fail "losetup $*"
-  cleanup losetup -d "$loop"
+  loop_files[$loop]=${*: -1}
+  cleanup loop_let_go "$loop"
 }
+
+# Loop devices are the whole machine's: one that was detached may be another
+# test's by now, so only a device that still stands on our file is touched.  (Of
+# a mount that is gone the kernel tells but the file's name.)
+loop_is_ours ()
+{
+  local file
+  file=$(losetup -n -O BACK-FILE "$1" 2>/dev/null) &&
+    [ "${file##*/}" = "${loop_files[$1]##*/}" ]
+}
+loop_let_go () { ! loop_is_ours "$1" || timeout 60 losetup -d "$1"; }
+
+# loop_detach DEVICE: and waits until it is free.
+loop_detach ()
+{
+  loop_let_go "$1" || fail "cannot detach $1"
+  wait_for 60 loop_is_free "$1" || fail "$1 is still in use"
+}
+loop_is_free () { ! loop_is_ours "$1"; }
 requires_loop ()
 {
   requires_root

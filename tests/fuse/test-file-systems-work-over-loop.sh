@@ -47,7 +47,7 @@ for direct in on off; do
     load
     timeout 60 fstrim "$tmp/fs"
     timeout 60 umount "$tmp/fs"
-    timeout 60 losetup -d "$loop"
+    loop_detach "$loop"
     unmount "$tmp/drive.d"
 
     # After another mount all is there.
@@ -57,7 +57,7 @@ for direct in on off; do
     cmp "$tmp/expected" "$tmp/fs/last"
     timeout 60 umount "$tmp/fs"
     check_fs $type "$loop" >"$tmp/check" 2>&1 || { cat "$tmp/check"; fail "$type: damaged"; }
-    timeout 60 losetup -d "$loop"
+    loop_detach "$loop"
     unmount "$tmp/drive.d"
   done
 done

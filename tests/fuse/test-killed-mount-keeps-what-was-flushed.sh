@@ -37,7 +37,7 @@ for ((round = 0; round < ${SHINGLE_KILL_ROUNDS:-1}; ++round)); do
   kill -KILL "$mount_pid"
   wait_for 30 server_gone "$writer" || fail "a user hangs after the kill"
   timeout 60 umount "$tmp/fs" || timeout 60 umount -l "$tmp/fs"
-  wait_for 30 losetup -d "$loop"
+  loop_detach "$loop"
   fusermount3 -u -z "$tmp/drive.d"
 
   "$SHINGLE" check "$tmp/drive" >/dev/null || fail "the volume is damaged"
@@ -53,5 +53,5 @@ for ((round = 0; round < ${SHINGLE_KILL_ROUNDS:-1}; ++round)); do
   umount "$tmp/fs"
   fsck.ext4 -fn "$loop" >"$tmp/check" || { cat "$tmp/check"; fail "ext4 is damaged"; }
 done
-losetup -d "$loop"
+loop_detach "$loop"
 unmount "$tmp/drive.d"

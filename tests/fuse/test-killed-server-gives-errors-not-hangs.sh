@@ -52,10 +52,21 @@ contains "$output" "not connected"
 refused "$SHINGLE" mount "$uri" "$tmp/folder"
 contains "$output" "fusermount3 -u '$tmp/folder'"
 fusermount3 -u "$tmp/folder"
+# nbdkit 1.32 may end itself when a client leaves while its filter delay sleeps.
+kill_server
 
 # A killed process leaves no mount behind where auto-unmount was asked for.
-shingle_mount --auto-unmount "$uri" "$tmp/folder"
-kill -KILL "$mount_pid"
+start_server idle memory 64M
 unmounted () { [ -d "$tmp/folder" ] && ! mountpoint -q "$tmp/folder"; }
-wait_for 10 unmounted || fail "--auto-unmount left the mount"
+for ((i = 0; i < 10; ++i)); do
+  shingle_mount --auto-unmount "$uri" "$tmp/folder"
+  kill -KILL "$mount_pid"
+  wait_for 60 unmounted || fail "--auto-unmount left the mount"
+done
+# Unmounted by hand, nothing is taken away later.
+shingle_mount --auto-unmount "$uri" "$tmp/folder"
+unmount "$tmp/folder"
+shingle_mount "$uri" "$tmp/folder"
+[ -f "$file" ] || fail "the second mount is not there"
+unmount "$tmp/folder"
 stop_server

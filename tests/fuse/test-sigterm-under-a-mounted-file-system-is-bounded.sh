@@ -25,7 +25,7 @@ pattern 8 2 > "$tmp/fs/dirty"           # in the page cache, on its way
 kill -TERM "$mount_pid"
 wait_for 30 server_gone "$mount_pid" || fail "it waits for the file system above"
 timeout 60 umount "$tmp/fs" || timeout 60 umount -l "$tmp/fs"
-wait_for 30 losetup -d "$loop"
+loop_detach "$loop"
 
 "$SHINGLE" check "$tmp/drive" >/dev/null
 mount_drive drive
@@ -33,5 +33,5 @@ loop_attach "$volume"
 mount "$loop" "$tmp/fs"
 pattern 2 1 | cmp - "$tmp/fs/synced"
 umount "$tmp/fs"
-losetup -d "$loop"
+loop_detach "$loop"
 unmount "$tmp/drive.d"
