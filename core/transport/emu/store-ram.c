@@ -3,6 +3,11 @@
  * Data in RAM: pages of 64 KiB, made when first written, given back when
  * zeroed, shared between a drive and its clones until one of them writes.
  *
+ * What is given back stays mapped, and the kernel may take it whenever it wants
+ * memory (MADV_FREE).  A zone that is reset and written again, as a drive's
+ * zones are all the time, so costs no page faults, which took more of the time
+ * than the copying; and a drive never holds more than it once held of data.
+ *
  *   roots[]   one pointer per 64 MiB, in reserved address space that costs
  *             nothing until used; a leaf, once there, stays until close
  *   leaf      1024 page pointers
@@ -40,13 +45,14 @@ struct arena {
   struct arena *next_cold;      /* of those with cold slots */
   unsigned used;                /* slots in use */
   unsigned nr_fresh;            /* slots from here on were never used */
-  unsigned nr_cold;             /* freed slots whose memory went back to the kernel */
+  unsigned nr_cold;             /* freed slots whose memory the kernel may take */
   uint16_t cold[ARENA_SLOTS];
   _Atomic unsigned refs[ARENA_SLOTS];
 };
 _Static_assert (sizeof (struct arena) <= PAGE_BYTES, "the header fills one slot");
 
-/* Freed pages that keep their memory and old content, ready for reuse. */
+/* Freed pages that the kernel was not told of, so that a page that goes and
+   comes costs no system call. */
 #define MAX_WARM 256
 
 static struct {
@@ -111,7 +117,7 @@ make_cold_locked (void *page)
 {
   struct arena *a = arena_of (page);
 
-  madvise (page, PAGE_BYTES, MADV_DONTNEED);
+  madvise (page, PAGE_BYTES, MADV_FREE);
   if (a->nr_cold == 0) {
     a->next_cold = pool.cold_arenas;
     pool.cold_arenas = a;
@@ -119,19 +125,18 @@ make_cold_locked (void *page)
   a->cold[a->nr_cold++] = (uint16_t) (((char *) page - (char *) a) >> PAGE_SHIFT);
 }
 
-/* A page with one reference; *dirty: it holds old bytes, else zeroes. */
+/* A page with one reference; *dirty: it may hold old bytes, else zeroes. */
 static void *
 pool_take_locked (bool *dirty)
 {
   struct arena *a = pool.arenas;
 
-  *dirty = false;
-  if (pool.nr_warm > 0) {
-    *dirty = true;
+  *dirty = true;
+  if (pool.nr_warm > 0)
     return pool.warm[--pool.nr_warm];
-  }
   if (pool.cold_arenas)
     return take_cold_locked (pool.cold_arenas);
+  *dirty = false;
   if (a == NULL || a->nr_fresh == ARENA_SLOTS) {
     a = arena_new ();
     if (a == NULL)
