@@ -40,6 +40,17 @@ struct sh_log;
 
 #define SYNC_NONE 2             /* the drive knows neither form */
 
+/* Counters, in a few copies that are added up when they are read: threads that
+   count at once do not take each other's cache lines. */
+#define DISK_SHARDS 8
+struct disk_count {
+  _Alignas (128) atomic_uint_fast64_t commands[DISK_NR_CLASSES];
+  atomic_uint_fast64_t read_bytes, written_bytes;
+  atomic_uint_fast64_t retries, attentions, timeouts, busy;
+  atomic_uint_fast64_t settles, short_transfers, zone_closes, unit_starts;
+  atomic_uint_fast64_t capacity_changes, mode_changes, deferred_errors, failures;
+};
+
 struct disk {
   struct bdev bdev;             /* first: a struct bdev * is a struct disk * */
   struct transport t;
@@ -69,18 +80,12 @@ struct disk {
   atomic_uint_fast64_t resets;  /* what bdev_resets returns */
   pthread_mutex_t return_lock;  /* one thread looks for a lost drive at a time */
 
-  struct {
-    atomic_uint_fast64_t commands[DISK_NR_CLASSES];
-    atomic_uint_fast64_t read_bytes, written_bytes;
-    atomic_uint_fast64_t retries, attentions, timeouts, busy;
-    atomic_uint_fast64_t settles, short_transfers, zone_closes, unit_starts;
-    atomic_uint_fast64_t capacity_changes, mode_changes, deferred_errors, failures;
-  } count;
-
   /* Log limit: messages in the current second; both relaxed, a race costs a
      line at most. */
   atomic_uint_fast64_t log_second;
   atomic_uint log_lines, log_dropped;
+
+  struct disk_count counts[DISK_SHARDS];
 };
 
 static inline struct disk *
@@ -89,8 +94,11 @@ disk_of (struct bdev *bdev)
   return (struct disk *) bdev;
 }
 
+/* The calling thread's copy: threads take them in turn. */
+unsigned disk_shard (void);
+
 #define COUNT(d, what, n) \
-  atomic_fetch_add_explicit (&(d)->count.what, (n), memory_order_relaxed)
+  atomic_fetch_add_explicit (&(d)->counts[disk_shard ()].what, (n), memory_order_relaxed)
 
 /* --- command.c --- */
 

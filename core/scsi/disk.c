@@ -42,10 +42,11 @@ int
 disk_open (const struct transport *t, const struct disk_options *options,
            struct bdev **bdev, struct sh_error *err)
 {
-  struct disk *d = calloc (1, sizeof *d);
+  struct disk *d = aligned_alloc (_Alignof (struct disk), sizeof *d);
 
   if (d == NULL)
     return sh_fail (err, ENOMEM, "%s: no memory", t->name);
+  memset (d, 0, sizeof *d);
   d->bdev.ops = &disk_ops;
   d->t = *t;
   d->log = options->log;
@@ -104,28 +105,47 @@ disk_return (struct disk *d)
   return r;
 }
 
+unsigned
+disk_shard (void)
+{
+  static atomic_uint next;
+  static _Thread_local unsigned mine = DISK_SHARDS;
+
+  if (__builtin_expect (mine == DISK_SHARDS, 0))
+    mine = atomic_fetch_add_explicit (&next, 1, memory_order_relaxed) % DISK_SHARDS;
+  return mine;
+}
+
+static void
+add_counts (struct disk_counters *c, struct disk_count *shard)
+{
+#define GET(what) c->what += atomic_load_explicit (&shard->what, memory_order_relaxed)
+  for (int i = 0; i < DISK_NR_CLASSES; ++i)
+    GET (commands[i]);
+  GET (read_bytes);
+  GET (written_bytes);
+  GET (retries);
+  GET (attentions);
+  GET (timeouts);
+  GET (busy);
+  GET (settles);
+  GET (short_transfers);
+  GET (zone_closes);
+  GET (unit_starts);
+  GET (capacity_changes);
+  GET (mode_changes);
+  GET (deferred_errors);
+  GET (failures);
+#undef GET
+}
+
 void
 disk_get_counters (struct bdev *bdev, struct disk_counters *c)
 {
   struct disk *d = disk_of (bdev);
 
-#define GET(what) atomic_load_explicit (&d->count.what, memory_order_relaxed)
-  for (int i = 0; i < DISK_NR_CLASSES; ++i)
-    c->commands[i] = GET (commands[i]);
-  c->read_bytes = GET (read_bytes);
-  c->written_bytes = GET (written_bytes);
-  c->retries = GET (retries);
-  c->attentions = GET (attentions);
+  memset (c, 0, sizeof *c);
+  for (int i = 0; i < DISK_SHARDS; ++i)
+    add_counts (c, &d->counts[i]);
   c->resets = atomic_load (&d->resets);
-  c->timeouts = GET (timeouts);
-  c->busy = GET (busy);
-  c->settles = GET (settles);
-  c->short_transfers = GET (short_transfers);
-  c->zone_closes = GET (zone_closes);
-  c->unit_starts = GET (unit_starts);
-  c->capacity_changes = GET (capacity_changes);
-  c->mode_changes = GET (mode_changes);
-  c->deferred_errors = GET (deferred_errors);
-  c->failures = GET (failures);
-#undef GET
 }
