@@ -116,24 +116,59 @@ on_merge (struct replay *r, const struct event *e, enum dl_merge expected)
   return 0;
 }
 
-/* The kernel joined two queued requests: ours must be joinable, and the higher
-   of them the one named. */
+/* The queued request that can absorb the neighbour behind it which `data` names;
+   several may end at that sector. */
+static struct dl_request *
+find_absorber (struct replay *r, const struct dl_request *data)
+{
+  struct list *l;
+
+  for (l = r->all.next; l != &r->all; l = l->next) {
+    struct traced *t = LIST_ENTRY (l, struct traced, link);
+    const struct dl_request *next = t->in_flight ? NULL : dl_joinable_after (&r->dl, &t->rq);
+
+    if (next && next->sector == data->sector && next->nr_sectors == data->nr_sectors &&
+        next->dir == data->dir && next->prio_class == data->prio_class)
+      return &t->rq;
+  }
+  return NULL;
+}
+
+static bool
+is_queued (const struct replay *r, const struct dl_request *data)
+{
+  struct list *l;
+
+  for (l = r->all.next; l != &r->all; l = l->next) {
+    const struct traced *t = LIST_ENTRY (l, struct traced, link);
+
+    if (!t->in_flight && t->rq.sector == data->sector && t->rq.dir == data->dir &&
+        t->rq.nr_sectors == data->nr_sectors && t->rq.prio_class == data->prio_class)
+      return true;
+  }
+  return false;
+}
+
+/* The kernel joined two queued requests, or merged a whole request while it was
+   being inserted. */
 static int
 on_join (struct replay *r, const struct event *e)
 {
   struct dl_request data, *low, *by, *gone;
 
   describe (e, &data);
-  if (dl_find_merge (&r->dl, &data, &low) != DL_BACK_MERGE)
+  low = find_absorber (r, &data);
+  if (low) {
+    gone = dl_join (&r->dl, low, &by);
+    dl_count_completed (&r->dl, gone->prio_class);
+    forget (LIST_ENTRY (gone, struct traced, rq));
+    return 0;
+  }
+  if (is_queued (r, &data) || dl_find_merge (&r->dl, &data, &low) != DL_BACK_MERGE)
     return differs (r, "the kernel joined %c %" PRIu64 " + %" PRIu64
-                    " to a queued request that ends there, we hold none",
+                    " to a queued request that ends there, we do not",
                     e->op, e->sector, e->nr_sectors);
-  gone = dl_join (&r->dl, low, &by);
-  if (gone == NULL || gone->sector != e->sector || gone->nr_sectors != e->nr_sectors)
-    return differs (r, "the kernel joined %c %" PRIu64 " + %" PRIu64 " to its neighbour, "
-                    "we do not", e->op, e->sector, e->nr_sectors);
-  dl_count_completed (&r->dl, gone->prio_class);
-  forget (LIST_ENTRY (gone, struct traced, rq));
+  dl_merge (&r->dl, DL_BACK_MERGE, low, e->nr_sectors, 1);
   return 0;
 }
 
