@@ -7,6 +7,7 @@
 #include "args.h"
 #include "base/bdev.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "commands.h"
 #include "open.h"
 #include "zoned/check.h"
@@ -87,7 +88,7 @@ print_summary (const struct request *r, const struct check_result *c)
 
   printf ("%s: volume \"%s\", version %" PRIu32 ", generation %" PRIu64 ": %" PRIu32 " of %"
           PRIu32 " chunks mapped, %" PRIu32 " buffered, %s of data\n", r->device,
-          printable (c->super.label, label, sizeof label), c->super.version, c->super.gen,
+          sh_printable (c->super.label, label, sizeof label), c->super.version, c->super.gen,
           c->chunks_mapped, l->nr_chunks, c->chunks_buffered,
           size_text (c->valid_blocks * BLOCK_BYTES, valid));
   if (c->errors == 0)

@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "commands.h"
-#include "contents.h"
 #include "open.h"
+#include "zoned/contents.h"
 #include "zoned/format.h"
 #include "zoned/zones.h"
 
@@ -102,13 +102,14 @@ parse (int argc, char **argv, struct request *r, bool *done)
 static int
 refuse_full_drive (struct bdev *bdev, const struct zone_table *table, struct sh_error *err)
 {
-  char what[320];
-  const int r = contents_find (bdev, table, what, sizeof what, err);
+  struct contents c;
 
-  if (r <= 0)
-    return r;
+  if (contents_find (bdev, table, &c, err) == -1)
+    return sh_hint (err, "--force formats it without looking");
+  if (!c.anything)
+    return 0;
   sh_fail (err, EEXIST, "%s: the drive is not empty, it holds %s; nothing was changed",
-           bdev->info.name, what);
+           bdev->info.name, c.what);
   return sh_hint (err, "--force formats it anyway; everything on it is lost then");
 }
 

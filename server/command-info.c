@@ -9,6 +9,7 @@
 #include "base/bdev.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "commands.h"
 #include "open.h"
 #include "zoned/sets.h"
@@ -148,9 +149,9 @@ print_drive (const struct bdev_info *d)
   char size[SIZE_TEXT], a[80], b[80], c[80];
 
   printf ("drive       %s\n", d->name);
-  printf ("  identity  %s %s, revision %s, serial %s\n", printable (d->vendor, a, sizeof a),
-          printable (d->product, b, sizeof b), d->revision,
-          d->serial[0] ? printable (d->serial, c, sizeof c) : "unknown");
+  printf ("  identity  %s %s, revision %s, serial %s\n", sh_printable (d->vendor, a, sizeof a),
+          sh_printable (d->product, b, sizeof b), d->revision,
+          d->serial[0] ? sh_printable (d->serial, c, sizeof c) : "unknown");
   printf ("  model     %s%s\n", model_name (d->model),
           d->model == BDEV_DRIVE_MANAGED || d->model == BDEV_NOT_ZONED ?
           ": has no zones to show, and needs no Shingle" : "");
@@ -211,7 +212,7 @@ print_volume (const struct facts *f)
   char size[SIZE_TEXT], uuid[UUID_TEXT], label[SUPER_LABEL_BYTES + 1];
 
   printf ("volume      %s\n", s->version > 1 ?
-          printable (s->label, label, sizeof label) : "(version 1 has no label)");
+          sh_printable (s->label, label, sizeof label) : "(version 1 has no label)");
   if (s->version > 1)
     printf ("  uuid      %s\n", uuid_text (s->uuid, uuid));
   printf ("  format    dm-zoned metadata version %" PRIu32 ", %" PRIu32 " blocks a set in %"
@@ -261,7 +262,7 @@ add_text (struct json_object *o, const char *key, const char *text)
   char ascii[512];
   size_t i;
 
-  printable (text, ascii, sizeof ascii);
+  sh_printable (text, ascii, sizeof ascii);
   for (i = 0; ascii[i]; ++i)
     if ((unsigned char) ascii[i] >= 0x80)
       ascii[i] = '?';

@@ -98,17 +98,6 @@ uuid_text (const uint8_t uuid[16], char text[UUID_TEXT])
   return text;
 }
 
-const char *
-printable (const char *from, char *text, size_t size)
-{
-  size_t i;
-
-  for (i = 0; from[i] != '\0' && i + 1 < size; ++i)
-    text[i] = (unsigned char) from[i] < 0x20 || from[i] == 0x7f ? '?' : from[i];
-  text[i] = '\0';
-  return text;
-}
-
 static void
 draw (void *opaque, const char *what, uint64_t done, uint64_t total)
 {

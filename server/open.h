@@ -45,9 +45,6 @@ const char *size_text (uint64_t bytes, char text[SIZE_TEXT]);
 #define UUID_TEXT 37
 const char *uuid_text (const uint8_t uuid[16], char text[UUID_TEXT]);
 
-/* A copy without anything that could upset a terminal.  Returns text. */
-const char *printable (const char *from, char *text, size_t size);
-
 /* A bar on stdout while it is a terminal; nothing otherwise.  Call
    progress_bar_end before printing anything else. */
 struct progress_bar {

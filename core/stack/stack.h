@@ -43,7 +43,7 @@ int stack_options_check (const struct stack_options *options,
    table that these lines describe, and a test compares the two. */
 #define STACK_OPTIONS_HELP                                                     \
   "cache_size=SIZE           memory for metadata, 1M to 1G (default 8M)\n"     \
-  "format=true               format the drive at start if it is blank\n"      \
+  "format=true               format the drive at start if it is empty\n"      \
   "probe_interval=TIME       ask an idle drive for its health, 0 for never\n" \
   "readonly=true             never write to the drive\n"                      \
   "reclaim_high=PERCENT      random zones free when reclaim stops\n"          \

@@ -250,14 +250,16 @@ sg_export_description (void *handle)
   return ((struct drive *) handle)->description;
 }
 
-/* Parts of blocks work too, where the drive may be written at any place; they
-   cost a read first. */
+/* Parts of blocks work too, at the cost of a read first; clients that did that
+   themselves could lose each other's bytes.  Only what is written behind a write
+   pointer must be whole blocks. */
 static int
 sg_block_size (void *handle, uint32_t *minimum, uint32_t *preferred, uint32_t *maximum)
 {
+  const struct drive *d = handle;
   const struct bdev_info *info = info_of (handle);
 
-  *minimum = info->lbs_bytes;
+  *minimum = d->writable && info->model == BDEV_HOST_MANAGED ? info->lbs_bytes : 1;
   *preferred = MIN (MAX (info->pbs_bytes, 4096u), (uint32_t) MiB);
   *maximum = 32 * MiB;
   return 0;

@@ -24,6 +24,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "exports.h"
+#include "server-options.h"
 #include "mq/mq.h"
 #include "stack/control.h"
 #include "stack/served.h"
@@ -207,6 +208,10 @@ zoned_config_complete (void)
   }
   if (stack_options_check (&options, &err) == -1) {
     report_error (&err);
+    return -1;
+  }
+  if (options.format && server_is_read_only ()) {
+    nbdkit_error ("format=true contradicts nbdkit's option -r");
     return -1;
   }
   return 0;

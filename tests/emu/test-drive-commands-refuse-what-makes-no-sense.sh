@@ -49,6 +49,12 @@ refused_with 'wp=2' set "$d" dsense=1 wp=2
 refused_with 'a file each' export "$d" --raw="$tmp/one" --zones="$tmp/one"
 refused_with 'not overwritten' export "$d" --raw="$d" --zones="$tmp/one"
 [ ! -e "$tmp/one" ] || fail "a refused export left a file"
+refused_with 'nodir/z: No such file' export "$d" --raw="$tmp/one" --zones="$tmp/nodir/z"
+refused_with 'nodir/r: No such file' export "$d" --raw="$tmp/nodir/r" --zones="$tmp/one"
+[ ! -e "$tmp/one" ] || fail "a refused export left a file"
+echo mine >"$tmp/one"
+refused_with 'nodir/z: No such file' export "$d" --raw="$tmp/one" --zones="$tmp/nodir/z"
+equal "$(cat "$tmp/one")" mine "what the image's file held"
 refused_with 'what is to be set' set "$d"
 refused_with 'no operation is named' set "$d" fault=eat:gone
 refused_with 'not understood' set "$d" fault=read:often

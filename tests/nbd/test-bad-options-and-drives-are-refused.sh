@@ -60,6 +60,7 @@ said 'prio=high' good prio=high
 said 'read_expire' good read_expire=soon
 said 'control' good control=/no/such/folder/socket
 said 'export=' good export=
+said 'emu: names no drive' emu:
 said 'two names' good export=a export=b
 sums >sums.after
 cmp sums.before sums.after || { diff sums.before sums.after >&2; fail 'something was changed'; }
@@ -71,3 +72,31 @@ timeout 60 nbdkit -U - "$ZONED" blank format=true --run 'qemu-io -f raw "$uri" -
 checked blank
 timeout 60 nbdkit -U - "$ZONED" emu:ram:size=256M,zone-size=4M,conventional=12 format=true \
   --run 'qemu-io -f raw "$uri" -c "write -P 5 0 64k" -c "read -P 5 0 64k" >/dev/null'
+
+# not_formatted DRIVE PATTERN NBDKIT-ARGUMENT...
+not_formatted ()
+{
+  local before drive=$1 pattern=$2
+  shift 2
+  before=$(drive_sum "$drive")
+  refused nbdkit -U - "$@" "$ZONED" "$drive" format=true --run true
+  contains "$output" "$pattern"
+  equal "$(drive_sum "$drive")" "$before" "what $drive holds"
+}
+
+# Neither what a file system left nor bytes that nobody knows are lost.
+"$SHINGLE" emu create other "${small_drive[@]}" --conventional=all >/dev/null
+"$SHINGLE" emu export other --raw=image --zones=table >/dev/null
+cp image odd
+mkfs.ext4 -q -L photos image
+"$SHINGLE" emu import other --force --raw=image --zones=table >/dev/null
+not_formatted other 'an ext4 file system "photos"; nothing was changed'
+printf x | dd of=odd bs=1 seek=$((9 * 4 * 1024 * 1024 + 100000)) conv=notrunc status=none
+"$SHINGLE" emu import unknown --raw=odd --zones=table >/dev/null
+not_formatted unknown 'data in 1 conventional zone \(it is zone 9\); nothing was changed'
+
+# A server that was asked not to write does not format either.
+"$SHINGLE" emu create unformatted "${small_drive[@]}" >/dev/null
+for r in -r -fr --readonly --read-only; do
+  not_formatted unformatted 'format=true contradicts nbdkit.s option -r' "$r"
+done

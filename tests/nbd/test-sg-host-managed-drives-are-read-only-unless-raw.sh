@@ -16,6 +16,7 @@ equal "$(map)" $'0 50331648 data\n50331648 218103808 hole,zero' "map of an empty
 stop_server
 
 start_server smr "$SG" "$tmp/smr" raw=true
+contains "$(nbdinfo "$uri")" 'block_size_minimum: 512$'
 ! nbdinfo --is read-only "$uri" || fail "read-only though raw"
 qemu-io -f raw "$uri" -c 'write -P 7 48M 1M' -c 'write -P 8 49M 64k' -c 'write -P 9 8M 4k' \
   -c 'write -f -P 5 56M 4M' -c 'flush' >"$tmp/io"

@@ -9,6 +9,7 @@ head -c 5M /dev/urandom >"$tmp/in"
 for lbs in 512 4096; do
   "$SHINGLE" emu create "$tmp/disk" --model=regular --size=64M --lbs=$lbs --force >/dev/null
   start_server disk "$SG" "$tmp/disk"
+  contains "$(nbdinfo "$uri")" 'block_size_minimum: 1$'
   qemu-io -f raw "$uri" >"$tmp/io" -c 'write -P 1 0 1M' -c 'write -P 2 1000 5000' \
     -c 'write -P 3 4095 2' -c 'write -f -P 4 65535 65537' -c 'write -z 200000 100000' \
     -c 'flush' -c 'read -P 1 0 1000' -c 'read -P 2 1000 3095' -c 'read -P 3 4095 2' \

@@ -92,3 +92,12 @@ refuses "$tmp/drive" '3 written sequential zones \(the first is zone 9\)'
 # ... and after the format every one of them is empty.
 equal "$("$SHINGLE" zones "$tmp/drive" --type=sequential --condition=empty --json |
          grep -c '"zone"')" 24 "empty sequential zones"
+
+# ... and bytes in a conventional zone.
+"$SHINGLE" emu create "$tmp/drive" --force --size=128M --zone-size=4M --conventional=8 >/dev/null
+"$SHINGLE" emu export "$tmp/drive" --raw="$tmp/raw" --zones="$tmp/smr" >/dev/null
+for zone in 3 5; do
+  printf x | dd of="$tmp/raw" bs=1 seek=$((zone * 4 * 1024 * 1024 + 65536)) conv=notrunc status=none
+done
+"$SHINGLE" emu import "$tmp/drive" --force --raw="$tmp/raw" --zones="$tmp/smr" >/dev/null
+refuses "$tmp/drive" 'data in 2 conventional zones \(the first is zone 3\)'

@@ -346,11 +346,46 @@ refuse_same (const char *raw, const char *zones, struct sh_error *err)
   return sh_fail (err, EINVAL, "%s: the raw image and the zone table need a file each", raw);
 }
 
+/* Opens for writing without changing what is there; *made: it was not there. */
+static int
+open_out (const char *name, bool *made, struct sh_error *err)
+{
+  int fd = open (name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+
+  *made = fd != -1;
+  if (fd == -1 && errno == EEXIST)
+    fd = open (name, O_WRONLY | O_CLOEXEC);
+  return fd == -1 ? sh_fail (err, errno, "%s: %s", name, strerror (errno)) : fd;
+}
+
+/* ftruncate where there is anything to cut: a pipe or a device has no size. */
+static int
+set_size (int fd, uint64_t size)
+{
+  struct stat st;
+
+  if (fstat (fd, &st) == -1)
+    return -1;
+  return S_ISREG (st.st_mode) ? ftruncate (fd, (off_t) size) : 0;
+}
+
+static int
+write_raw (struct emu *emu, const char *name, int fd, struct sh_error *err)
+{
+  struct out o = { fd };
+
+  if (set_size (fd, 0) == 0 && set_size (fd, emu->s.size_bytes) == 0 &&
+      export_data (emu, &o) == 0)
+    return 0;
+  return sh_fail (err, errno, "%s: %s", name, strerror (errno));
+}
+
+/* Both files are open before either is changed; what was made for nothing goes. */
 int
 emu_export (struct emu *emu, const char *raw, const char *zones, struct sh_error *err)
 {
-  struct out o;
-  int r;
+  bool raw_made = false, zones_made = false;
+  int raw_fd, zones_fd = -1, r = -1;
 
   if (refuse_drive (raw, err) == -1 || refuse_drive (zones, err) == -1 ||
       refuse_same (raw, zones, err) == -1)
@@ -358,14 +393,18 @@ emu_export (struct emu *emu, const char *raw, const char *zones, struct sh_error
   if (emu->s.virtual_gb)
     return sh_fail (err, ENOTSUP, "a drive with virtual_gb has no image: it is larger than "
                     "its data");
-  o.fd = open (raw, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (o.fd == -1)
-    return sh_fail (err, errno, "%s: %s", raw, strerror (errno));
-  r = ftruncate (o.fd, (off_t) emu->s.size_bytes);
-  if (r == 0)
-    r = export_data (emu, &o);
-  if (r == -1)
-    sh_fail (err, errno, "%s: %s", raw, strerror (errno));
-  close (o.fd);
-  return r == 0 ? image_table_write (emu, zones, err) : -1;
+  raw_fd = open_out (raw, &raw_made, err);
+  if (raw_fd != -1)
+    zones_fd = open_out (zones, &zones_made, err);
+  if (zones_fd != -1 && write_raw (emu, raw, raw_fd, err) == 0)
+    r = image_table_write (emu, zones, err);
+  if (zones_fd != -1)
+    close (zones_fd);
+  if (raw_fd != -1)
+    close (raw_fd);
+  if (r == -1 && raw_made)
+    unlink (raw);
+  if (r == -1 && zones_made)
+    unlink (zones);
+  return r;
 }

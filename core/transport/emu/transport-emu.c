@@ -87,7 +87,9 @@ transport_emu_open (const char *args, unsigned flags, void **handle, char *messa
   struct emu *emu;
   int r;
 
-  if (strncmp (args, RAM_PREFIX, strlen (RAM_PREFIX)) == 0)
+  if (args[0] == '\0')
+    r = sh_fail (&err, EINVAL, "emu: names no drive; it is emu:FILE or emu:ram:SETTINGS");
+  else if (strncmp (args, RAM_PREFIX, strlen (RAM_PREFIX)) == 0)
     r = open_ram (args + strlen (RAM_PREFIX), &emu, &err);
   else
     r = emu_open_file (args, flags, &emu, &err);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,36 +18,34 @@
 #include "base/bdev.h"
 #include "base/bytes.h"
 #include "base/error.h"
-#include "contents.h"
-#include "open.h"
+#include "base/text.h"
+#include "zoned/contents.h"
 #include "zoned/sets.h"
 #include "zoned/zones.h"
 
 #define EDGE_BYTES  (4 * MiB)           /* looked at, at each end */
 #define PIECE_BYTES (256 * KiB)
 #define BTRFS_MAGIC_AT 0x40             /* in its superblock */
+/* Looked at of every conventional zone: a file system in a partition, or in a
+   zone of its own, shows itself there. */
+#define HEAD_BYTES  (128 * KiB)
 
-struct findings {
-  char *what;
-  size_t size;
-  unsigned nr;
-};
-
-static void add (struct findings *f, const char *fmt, ...)
+static void add (struct contents *c, const char *fmt, ...)
   __attribute__ ((format (printf, 2, 3)));
 
 static void
-add (struct findings *f, const char *fmt, ...)
+add (struct contents *c, const char *fmt, ...)
 {
-  const size_t used = strlen (f->what);
+  const size_t used = strlen (c->what);
   va_list ap;
   int n;
 
-  n = snprintf (f->what + used, f->size - used, "%s", f->nr++ ? ", " : "");
-  if (used + n >= f->size)
+  n = snprintf (c->what + used, sizeof c->what - used, "%s", c->anything ? ", " : "");
+  c->anything = true;
+  if (used + n >= sizeof c->what)
     return;
   va_start (ap, fmt);
-  vsnprintf (f->what + used + n, f->size - used - n, fmt, ap);
+  vsnprintf (c->what + used + n, sizeof c->what - used - n, fmt, ap);
   va_end (ap);
 }
 
@@ -60,20 +59,30 @@ article (const char *name)
 /* --- a dm-zoned volume --- */
 
 static void
-find_volume (struct bdev *bdev, const struct zone_table *table, struct findings *f)
+find_volume (struct bdev *bdev, const struct zone_table *table, struct contents *c)
 {
   struct sh_error ignored = { 0 };
   struct meta_sets sets;
   char label[SUPER_LABEL_BYTES + 1];
 
+  c->volume = true;
   if (meta_sets_read (bdev, table, &sets, &ignored) == 0)
-    add (f, "a dm-zoned volume \"%s\"",
-         printable (sets.set[sets.primary].super.label, label, sizeof label));
+    add (c, "a dm-zoned volume \"%s\"",
+         sh_printable (sets.set[sets.primary].super.label, label, sizeof label));
   else if (sets.set[0].present || sets.set[1].present)
-    add (f, "a damaged dm-zoned volume");
+    add (c, "a damaged dm-zoned volume");
+  else
+    c->volume = false;
 }
 
 /* --- what libblkid knows --- */
+
+static int
+unreadable (const struct bdev *bdev, uint64_t off, struct sh_error *err)
+{
+  return sh_fail (err, errno, "%s: what the drive holds cannot be read at byte %" PRIu64
+                  ": %s", bdev->info.name, off, strerror (errno));
+}
 
 /* How much from `off` on can be read at once: up to the zone's end, and below
    its write pointer. */
@@ -104,11 +113,8 @@ copy_range (struct bdev *bdev, const struct zone_table *table, int fd,
     if (readable (table, off, n) == 0)
       continue;
     n = readable (table, off, n);
-    if (bdev_read (bdev, buf, n, off) == -1) {
-      sh_fail (err, errno, "%s: what the drive holds cannot be read at byte %" PRIu64 ": %s",
-               bdev->info.name, off, strerror (errno));
-      return sh_hint (err, "--force formats it without looking");
-    }
+    if (bdev_read (bdev, buf, n, off) == -1)
+      return unreadable (bdev, off, err);
     if (pwrite (fd, buf, n, off) != (ssize_t) n)
       return sh_fail (err, errno, "no memory to look at what the drive holds: %s",
                       strerror (errno));
@@ -136,7 +142,7 @@ copy_edges (struct bdev *bdev, const struct zone_table *table, int fd, struct sh
 }
 
 static void
-add_probed (struct findings *f, blkid_probe pr)
+add_probed (struct contents *c, blkid_probe pr)
 {
   const char *type = NULL, *label = NULL, *usage = NULL, *table = NULL;
   char text[64];
@@ -146,22 +152,23 @@ add_probed (struct findings *f, blkid_probe pr)
   blkid_probe_lookup_value (pr, "USAGE", &usage, NULL);
   blkid_probe_lookup_value (pr, "PTTYPE", &table, NULL);
   if (type != NULL) {
-    add (f, "%s %s%s", article (type), type,
+    add (c, "%s %s%s", article (type), type,
          usage == NULL || strcmp (usage, "filesystem") == 0 ? " file system" :
          strcmp (usage, "raid") == 0 ? " (part of an array or volume group)" :
          strcmp (usage, "crypto") == 0 ? " (encrypted volume)" : " area");
     if (label != NULL && label[0] != '\0')
-      snprintf (f->what + strlen (f->what), f->size - strlen (f->what), " \"%s\"",
-                printable (label, text, sizeof text));
+      snprintf (c->what + strlen (c->what), sizeof c->what - strlen (c->what), " \"%s\"",
+                sh_printable (label, text, sizeof text));
   }
   if (table != NULL)
-    add (f, "%s %s partition table", article (table), table);
+    add (c, "%s %s partition table", article (table), table);
 }
 
 static int
-probe (struct bdev *bdev, int fd, struct findings *f, struct sh_error *err)
+probe (struct bdev *bdev, int fd, struct contents *c, struct sh_error *err)
 {
   blkid_probe pr = blkid_new_probe ();
+  unsigned i;
 
   if (pr == NULL || blkid_probe_set_device (pr, fd, 0, bdev->info.size_bytes) == -1) {
     blkid_free_probe (pr);
@@ -174,14 +181,14 @@ probe (struct bdev *bdev, int fd, struct findings *f, struct sh_error *err)
   blkid_probe_enable_partitions (pr, 1);
   /* Also the copy at the end, when the one at the start is gone. */
   blkid_probe_set_partitions_flags (pr, BLKID_PARTS_FORCE_GPT);
-  while (f->nr < 8 && blkid_do_probe (pr) == 0)
-    add_probed (f, pr);
+  for (i = 0; i < 8 && blkid_do_probe (pr) == 0; ++i)
+    add_probed (c, pr);
   blkid_free_probe (pr);
   return 0;
 }
 
 static int
-find_signatures (struct bdev *bdev, const struct zone_table *table, struct findings *f,
+find_signatures (struct bdev *bdev, const struct zone_table *table, struct contents *c,
                  struct sh_error *err)
 {
   const int fd = memfd_create ("drive", MFD_CLOEXEC);
@@ -192,7 +199,7 @@ find_signatures (struct bdev *bdev, const struct zone_table *table, struct findi
                     strerror (errno));
   r = copy_edges (bdev, table, fd, err);
   if (r == 0)
-    r = probe (bdev, fd, f, err);
+    r = probe (bdev, fd, c, err);
   close (fd);
   return r;
 }
@@ -201,7 +208,7 @@ find_signatures (struct bdev *bdev, const struct zone_table *table, struct findi
    the start of one of the first two zones --- */
 
 static int
-find_zoned_btrfs (struct bdev *bdev, const struct zone_table *table, struct findings *f,
+find_zoned_btrfs (struct bdev *bdev, const struct zone_table *table, struct contents *c,
                   struct sh_error *err)
 {
   uint8_t block[BLOCK_BYTES];
@@ -216,7 +223,7 @@ find_zoned_btrfs (struct bdev *bdev, const struct zone_table *table, struct find
       return sh_fail (err, errno, "%s: zone %" PRIu32 " cannot be read: %s",
                       bdev->info.name, id, strerror (errno));
     if (memcmp (block + BTRFS_MAGIC_AT, "_BHRfS_M", 8) == 0) {
-      add (f, "a zoned btrfs file system");
+      add (c, "a zoned btrfs file system");
       return 0;
     }
   }
@@ -226,7 +233,7 @@ find_zoned_btrfs (struct bdev *bdev, const struct zone_table *table, struct find
 /* --- anything else that was written --- */
 
 static void
-find_written_zones (const struct zone_table *table, struct findings *f)
+find_written_zones (const struct zone_table *table, struct contents *c)
 {
   uint32_t id, nr = 0, first = 0;
 
@@ -239,21 +246,53 @@ find_written_zones (const struct zone_table *table, struct findings *f)
       first = id;
   }
   if (nr > 0)
-    add (f, "%" PRIu32 " written sequential zone%s (%s zone %" PRIu32 ")", nr,
+    add (c, "%" PRIu32 " written sequential zone%s (%s zone %" PRIu32 ")", nr,
          nr == 1 ? "" : "s", nr == 1 ? "it is" : "the first is", first);
+}
+
+static bool
+all_zero (const uint8_t *buf, size_t n)
+{
+  return buf[0] == 0 && memcmp (buf, buf + 1, n - 1) == 0;
+}
+
+static int
+find_written_random (struct bdev *bdev, const struct zone_table *table, struct contents *c,
+                     struct sh_error *err)
+{
+  const uint64_t head = MIN (HEAD_BYTES, table->zone_bytes);
+  uint8_t *buf = aligned_alloc (BLOCK_BYTES, head);
+  uint32_t id, nr = 0, first = 0;
+  int r = 0;
+
+  if (buf == NULL)
+    return sh_fail (err, ENOMEM, "no memory for a buffer");
+  for (id = 0; id < table->nr_zones && r == 0; ++id) {
+    if (!zone_is_random (table, id) || zone_is_bad (table, id))
+      continue;
+    r = bdev_read (bdev, buf, head, zone_start_bytes (table, id));
+    if (r == -1)
+      unreadable (bdev, zone_start_bytes (table, id), err);
+    else if (!all_zero (buf, head) && nr++ == 0)
+      first = id;
+  }
+  free (buf);
+  if (nr > 0)
+    add (c, "data in %" PRIu32 " conventional zone%s (%s zone %" PRIu32 ")", nr,
+         nr == 1 ? "" : "s", nr == 1 ? "it is" : "the first is", first);
+  return r;
 }
 
 int
 contents_find (struct bdev *bdev, const struct zone_table *table,
-               char *what, size_t size, struct sh_error *err)
+               struct contents *contents, struct sh_error *err)
 {
-  struct findings f = { .what = what, .size = size };
-
-  what[0] = '\0';
-  find_volume (bdev, table, &f);
-  if (find_signatures (bdev, table, &f, err) == -1 ||
-      find_zoned_btrfs (bdev, table, &f, err) == -1)
+  memset (contents, 0, sizeof *contents);
+  find_volume (bdev, table, contents);
+  if (find_signatures (bdev, table, contents, err) == -1 ||
+      find_zoned_btrfs (bdev, table, contents, err) == -1)
     return -1;
-  find_written_zones (table, &f);
-  return f.nr > 0;
+  find_written_zones (table, contents);
+  /* A name says more than "data". */
+  return contents->anything ? 0 : find_written_random (bdev, table, contents, err);
 }
