@@ -9,7 +9,9 @@
  * is put together as it would be found after the cut, checked offline, loaded,
  * and every block is held against what it may contain (history.h).
  *
- * SHINGLE_CUTS: how many cut points altogether (default about 24,000).
+ * SHINGLE_CUTS: how many cut points altogether (default about 10,000; every command
+ * of the journal at least once).  test-power-cuts-emulated does the same through the
+ * whole stack.
  */
 #undef NDEBUG
 #include <config.h>
@@ -43,7 +45,7 @@ cuts_wanted (uint64_t share)
 {
   const char *const s = getenv ("SHINGLE_CUTS");
 
-  return (s != NULL ? strtoull (s, NULL, 10) : 24000) * share / 100;
+  return (s != NULL ? strtoull (s, NULL, 10) : 10000) * share / 100;
 }
 
 /* ---- a drive as plain memory ---- */
