@@ -19,6 +19,7 @@
 #ifndef BASE_BDEV_H
 #define BASE_BDEV_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -57,6 +58,9 @@ struct bdev_req {
   enum bdev_op op;
   unsigned flags;
   enum bdev_prio prio;
+  const atomic_uint *wanted;    /* with class IDLE, or NULL: not 0 while somebody waits for
+                                   what this is part of; it counts as BE then, also when
+                                   it is queued already */
   unsigned hwq;                 /* hardware queue hint; folded by mq */
   uint64_t off_bytes;
   uint64_t len_bytes;

@@ -46,11 +46,14 @@ is_sequential (const struct mq_bdev *m, uint64_t zone)
 }
 
 static enum dl_class
-class_of (const struct mq_bdev *m, enum bdev_prio prio)
+class_of (const struct mq_bdev *m, const struct bdev_req *req)
 {
-  if (prio == BDEV_PRIO_NONE)
-    prio = mq_get_options (m->mq)->prio;
-  return prio == BDEV_PRIO_RT ? DL_RT : prio == BDEV_PRIO_IDLE ? DL_IDLE : DL_BE;
+  const enum bdev_prio prio =
+    req->prio == BDEV_PRIO_NONE ? mq_get_options (m->mq)->prio : req->prio;
+
+  if (prio == BDEV_PRIO_IDLE)
+    return req->wanted && atomic_load (req->wanted) ? DL_BE : DL_IDLE;
+  return prio == BDEV_PRIO_RT ? DL_RT : DL_BE;
 }
 
 static bool
@@ -69,7 +72,9 @@ describe (const struct mq_bdev *m, struct bdev_req *req, struct transit *t)
   mq_request_init (rq);
   rq->opaque = t;
   rq->hwq = req->hwq % mq_nr_hwqs (m->mq);
-  rq->dl.prio_class = class_of (m, req->prio);
+  rq->dl.prio_class = class_of (m, req);
+  if (rq->dl.prio_class == DL_IDLE)
+    rq->leave = req->wanted;
   rq->dl.dir = req->op == BDEV_READ ? DL_READ : DL_WRITE;
   if (!is_scheduled (req->op)) {
     rq->kind = MQ_DIRECT;
@@ -153,6 +158,20 @@ execute_joint (struct mq_bdev *m, struct mq_request *leader)
   free (iov);
 }
 
+/* Waits for its turn; when somebody comes to wait for an idle request that is in the
+   queue, it leaves and comes again in a better class. */
+static enum mq_turn
+begin (struct mq_bdev *m, struct bdev_req *req, struct transit *t)
+{
+  enum mq_turn turn;
+
+  do {
+    describe (m, req, t);
+    turn = mq_begin (m->mq, &t->rq);
+  } while (turn == MQ_GAVE_UP);
+  return turn;
+}
+
 static int
 mq_bdev_execute (struct bdev *bdev, struct bdev_req *req)
 {
@@ -160,8 +179,7 @@ mq_bdev_execute (struct bdev *bdev, struct bdev_req *req)
   struct transit t;
 
   req->done_bytes = 0;
-  describe (m, req, &t);
-  if (mq_begin (m->mq, &t.rq) == MQ_GO) {
+  if (begin (m, req, &t) == MQ_GO) {
     if (t.rq.first != &t.rq || t.rq.next_merged)
       execute_joint (m, &t.rq);
     else

@@ -25,6 +25,7 @@ mq_request_init (struct mq_request *rq)
   rq->hwq = 0;
   rq->end_io = NULL;
   rq->opaque = NULL;
+  rq->leave = NULL;
 }
 
 /* What a queue does not find set by mq_request_init. */
@@ -431,6 +432,13 @@ give_up (struct mq *mq, struct mq_request *rq)
   return w.done;
 }
 
+static bool
+should_give_up (struct mq *mq, struct mq_request *rq)
+{
+  return (rq->leave && atomic_load_explicit (rq->leave, memory_order_relaxed)) ||
+         (mq->ops->give_up && mq->ops->give_up (mq->device));
+}
+
 static enum mq_turn
 wait_for_turn (struct mq *mq, struct mq_request *rq)
 {
@@ -447,7 +455,7 @@ wait_for_turn (struct mq *mq, struct mq_request *rq)
       return MQ_DONE;
     futex_wait (&rq->turn, TURN_ASLEEP, GIVE_UP_POLL_NS, false);
     turn = atomic_load (&rq->turn);
-    if (turn == TURN_ASLEEP && !giving_up && mq->ops->give_up && mq->ops->give_up (mq->device)) {
+    if (turn == TURN_ASLEEP && !giving_up && should_give_up (mq, rq)) {
       giving_up = true;
       if (give_up (mq, rq))
         return MQ_GAVE_UP;

@@ -97,6 +97,7 @@ struct mq_request {
   unsigned hwq;                 /* below mq_nr_hwqs */
   void (*end_io) (struct mq_request *rq);     /* asynchronous requests; else NULL */
   void *opaque;
+  const atomic_uint *leave;     /* synchronous: not 0 makes mq_begin give up; or NULL */
 
   /* Result, in end_io. */
   int error;                    /* 0 or an errno */
@@ -163,7 +164,7 @@ void mq_requeue (struct mq *mq, struct mq_request *rq);
 enum mq_turn {
   MQ_GO,                        /* do it (all of rq->first ...), then mq_end */
   MQ_DONE,                      /* another request did it for us: rq->error; no mq_end */
-  MQ_GAVE_UP,                   /* give_up said so; rq is out; no mq_end */
+  MQ_GAVE_UP,                   /* give_up or `leave` said so; rq is out; no mq_end */
 };
 enum mq_turn mq_begin (struct mq *mq, struct mq_request *rq);
 void mq_end (struct mq *mq, struct mq_request *rq, int error);

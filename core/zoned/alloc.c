@@ -478,12 +478,14 @@ space_wait (struct sh_volume *v, uint32_t c)
     v->victim->frozen = true;
   if (v->worker_runs)
     worker_kick_locked (v);
+  v->wanted++;
   while (!w.again) {
     if (!v->worker_runs && !v->making_space)
       make_space (v, &w);
     else
       pthread_cond_wait (&w.cond, &v->lock);
   }
+  v->wanted--;
   pthread_cond_destroy (&w.cond);
   if (w.errnum != 0) {
     errno = w.errnum;

@@ -121,14 +121,28 @@ hold (struct chunk *ch, struct range *r)
   r->granted = true;
 }
 
+/* of_victim: reclaim may be who holds it, or stands before us in the line. */
+static void
+wait_for_range (struct sh_volume *v, struct range *r, bool of_victim)
+{
+  v->wanted += of_victim;
+  while (!r->granted)
+    pthread_cond_wait (&r->cond, &v->lock);
+  v->wanted -= of_victim;
+  pthread_cond_destroy (&r->cond);
+}
+
 void
 range_lock (struct sh_volume *v, struct chunk *ch, struct range *r,
             uint32_t first, uint32_t end, bool user)
 {
   struct range **p;
 
-  while (user && ch->frozen)
+  while (user && ch->frozen) {
+    v->wanted++;
     pthread_cond_wait (&v->thaw, &v->lock);
+    v->wanted--;
+  }
   r->first = first;
   r->end = end;
   r->write = false;
@@ -144,9 +158,7 @@ range_lock (struct sh_volume *v, struct chunk *ch, struct range *r,
   for (p = &ch->waiting; *p != NULL; p = &(*p)->next)
     ;
   *p = r;
-  while (!r->granted)
-    pthread_cond_wait (&r->cond, &v->lock);
-  pthread_cond_destroy (&r->cond);
+  wait_for_range (v, r, user && ch == v->victim);
 }
 
 /* Those that meet neither a holder nor one that waits before them go on. */

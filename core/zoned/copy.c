@@ -26,11 +26,9 @@
 
 static int
 copy_rw (struct sh_volume *v, enum bdev_op op, uint32_t zone, uint32_t block,
-         uint32_t count, uint8_t *buf, uint64_t *done_bytes)
+         uint32_t count, uint8_t *buf)
 {
-  const struct iovec iov = { buf, (size_t) count * BLOCK_BYTES };
-
-  return dev_rw (v, op, 0, zone_byte (v, zone, block), &iov, 1, 0, done_bytes);
+  return dev_rw_idle (v, op, zone_byte (v, zone, block), buf, (size_t) count * BLOCK_BYTES);
 }
 
 static uint8_t *
@@ -116,8 +114,7 @@ read_piece (struct sh_volume *v, const struct map_entry *m, uint32_t b, uint32_t
     const struct run *const run = &s.span[i];
     const uint32_t n = MIN (run->first + run->count, s.next) - run->first;
 
-    r = copy_rw (v, BDEV_READ, run->zone, run->first, n, at_block (v, run->first - b),
-                 NULL);
+    r = copy_rw (v, BDEV_READ, run->zone, run->first, n, at_block (v, run->first - b));
     e = errno;
     bytes += (uint64_t) n * BLOCK_BYTES;
   }
@@ -174,7 +171,7 @@ fill_target (struct sh_volume *v, struct chunk *ch, uint32_t target)
       return -1;
     }
     pthread_mutex_unlock (&v->lock);
-    r = copy_rw (v, BDEV_WRITE, target, t->wp, got, v->copy_buf, NULL);
+    r = copy_rw (v, BDEV_WRITE, target, t->wp, got, v->copy_buf);
     e = errno;
     pthread_mutex_lock (&v->lock);
     if (r == -1) {              /* the target's fault, not the chunk's */
@@ -292,7 +289,7 @@ append_piece (struct sh_volume *v, struct chunk *ch, const struct map_entry *m,
   if (got == -1)
     return -1;
   pthread_mutex_unlock (&v->lock);
-  r = copy_rw (v, BDEV_WRITE, m->data, wp, got, v->copy_buf, NULL);
+  r = copy_rw (v, BDEV_WRITE, m->data, wp, got, v->copy_buf);
   e = errno;
   pthread_mutex_lock (&v->lock);
   if (r == -1) {
@@ -374,7 +371,7 @@ merge_piece (struct sh_volume *v, struct chunk *ch, const struct map_entry *m,
     if (!set)
       continue;
     pthread_mutex_unlock (&v->lock);
-    r = copy_rw (v, BDEV_WRITE, m->buffer, b, n, at_block (v, b - from), NULL);
+    r = copy_rw (v, BDEV_WRITE, m->buffer, b, n, at_block (v, b - from));
     e = errno;
     pthread_mutex_lock (&v->lock);
     if (r == -1) {

@@ -49,7 +49,7 @@ probe_once (struct sh_volume *v)
   struct bdev_req req = {
     .op = BDEV_PROBE,
     .flags = BDEV_RESERVED,
-    .prio = BDEV_PRIO_BE,
+    .prio = BDEV_PRIO_RT,
   };
   const int r = bdev_execute (v->bdev, &req);
   const int e = errno;
@@ -132,6 +132,23 @@ dev_rw (struct sh_volume *v, enum bdev_op op, unsigned flags, uint64_t off_bytes
   if (done_bytes != NULL)
     *done_bytes = r == 0 ? req.len_bytes : req.done_bytes;
   return r;
+}
+
+int
+dev_rw_idle (struct sh_volume *v, enum bdev_op op, uint64_t off_bytes, void *buf, size_t len)
+{
+  const struct iovec iov = { buf, len };
+  struct bdev_req req = {
+    .op = op,
+    .prio = BDEV_PRIO_IDLE,
+    .wanted = &v->wanted,
+    .off_bytes = off_bytes,
+    .len_bytes = len,
+    .iov = &iov,
+    .iovcnt = 1,
+  };
+
+  return dev_io (v, &req);
 }
 
 int

@@ -41,6 +41,11 @@
  * states, or on its way out of FREE.  So nothing that the last durable metadata
  * refers to is ever overwritten or reset (commit first, reuse after).
  *
+ * Priorities.  What a user waits for is of class BE, commits too; a probe is RT.
+ * Reclaim and resets that nobody waits for are of class idle, until somebody does
+ * wait (`wanted`): for a random zone, for a range that a copy holds, for a frozen
+ * chunk or for close.  Then they count as BE, also one that is already queued.
+ *
  * Durable state.  Set `cur` holds generation `gen`; the other one is older.  A
  * commit writes to the older set all that it lacks, one SYNCHRONIZE CACHE, then
  * its superblock with gen + 1; now it is `cur`.  On a tie set 0 counts, so with
@@ -50,6 +55,7 @@
 #define ZONED_RUNNING_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -267,6 +273,8 @@ struct sh_volume {
   bool stalled;                 /* space_step waits for any call to end */
 
   /* Reclaim. */
+  atomic_uint wanted;           /* users' threads that wait for it; its commands are of
+                                   class idle while there are none */
   bool reclaiming;              /* somebody runs a cycle */
   struct chunk *victim;         /* of that cycle, while it is chosen */
   uint8_t *copy_buf;            /* COPY_BLOCKS blocks; owned by `reclaiming` */
@@ -482,6 +490,9 @@ int dev_io (struct sh_volume *v, struct bdev_req *req);
 int dev_rw (struct sh_volume *v, enum bdev_op op, unsigned flags, uint64_t off_bytes,
             const struct iovec *iov, int iovcnt, unsigned hwq, uint64_t *done_bytes);
 int dev_flush (struct sh_volume *v);
+/* One buffer; of class idle until somebody waits for reclaim. */
+int dev_rw_idle (struct sh_volume *v, enum bdev_op op, uint64_t off_bytes, void *buf,
+                 size_t len);
 /* The one probe of a reclaim cycle or idle period.  The lock is not held. */
 int dev_probe (struct sh_volume *v);
 

@@ -258,8 +258,10 @@ worker_stop (struct sh_volume *v)
     return;
   pthread_mutex_lock (&v->lock);
   v->stop = true;
+  v->wanted++;
   worker_kick_locked (v);
   pthread_mutex_unlock (&v->lock);
   pthread_join (v->worker, NULL);
+  v->wanted--;
   v->worker_runs = false;
 }
