@@ -40,3 +40,22 @@ sh_hint (struct sh_error *err, const char *fmt, ...)
   errno = err->errnum;
   return -1;
 }
+
+const char *
+sh_drive_error (int errnum)
+{
+  switch (errnum) {
+  case EILSEQ:
+    return "protection information error";
+  case ENODATA:
+    return "medium error";
+  case EREMOTEIO:
+    return "the drive refused the command";
+  case EROFS:
+    return "the drive or the zone is write protected";
+  case ETOOMANYREFS:
+    return "too many open zones";
+  default:
+    return strerror (errnum);
+  }
+}

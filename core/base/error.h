@@ -23,4 +23,8 @@ int sh_hint (struct sh_error *err, const char *fmt, ...)
 
 void sh_error_clear (struct sh_error *err);
 
+/* What an errno of base/bdev.h means when a drive said it, where strerror would speak
+   of something else; any other as strerror. */
+const char *sh_drive_error (int errnum);
+
 #endif

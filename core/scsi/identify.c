@@ -39,7 +39,7 @@ struct finding {                /* what the pages said, before it is judged */
 static int
 say_failure (const struct disk *d, const struct attempt *a, struct sh_error *err)
 {
-  const char *why = a->answer ? a->answer->meaning : strerror (a->errnum);
+  const char *why = a->answer ? a->answer->meaning : sh_drive_error (a->errnum);
 
   if (a->sense.usable)
     sh_fail (err, a->errnum, "%s: the drive answers %s with an error: %s (%02X/%02X/%02X)",
@@ -370,6 +370,7 @@ struct survey {                 /* of all zones, at opening */
   uint64_t zone_bytes;          /* of the first, with its gap */
   uint64_t nr;
   uint64_t start_bytes, len_bytes;      /* of the zone that is being looked at */
+  uint64_t gap_bytes;           /* at its end: of gap zones */
 };
 
 /* All zones are of one size; the last may be shorter. */
@@ -387,6 +388,9 @@ end_of_zone (struct disk *d, struct survey *s, struct sh_error *err)
   sh_fail (err, ENOTSUP, "%s: has zones of different sizes: %" PRIu64 " bytes at byte %"
            PRIu64 ", %" PRIu64 " before", d->bdev.info.name, s->len_bytes,
            s->start_bytes, s->zone_bytes);
+  if (s->gap_bytes > 0)
+    return sh_hint (err, "The last %" PRIu64 " of these bytes are a gap zone (type 5h).  Only "
+                    "drives whose zones are all of one size can be used.", s->gap_bytes);
   return sh_hint (err, "Only drives whose zones are all of one size can be used.");
 }
 
@@ -397,6 +401,7 @@ look_at_zone (struct disk *d, struct survey *s, const struct bdev_zone *zone,
   if (zone->type == ZONE_GAP && s->nr > 0) {
     d->has_gaps = true;
     s->len_bytes += zone->len_bytes;
+    s->gap_bytes += zone->len_bytes;
     return 0;
   }
   if (end_of_zone (d, s, err) == -1)
@@ -404,6 +409,7 @@ look_at_zone (struct disk *d, struct survey *s, const struct bdev_zone *zone,
   ++s->nr;
   s->start_bytes = zone->start_bytes;
   s->len_bytes = zone->len_bytes;
+  s->gap_bytes = 0;
   return 0;
 }
 

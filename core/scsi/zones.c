@@ -81,7 +81,7 @@ next_page (struct zone_walk *w, struct sh_error *err)
 
   if (read_page (d, w->lba, REPORT_ALL, w->buf, w->buf_bytes, &w->report) == -1)
     return sh_fail (err, errno, "%s: REPORT ZONES from LBA %" PRIu64 " failed: %s",
-                    d->bdev.info.name, w->lba, strerror (errno));
+                    d->bdev.info.name, w->lba, sh_drive_error (errno));
   if (w->report.nr == 0)
     return sh_fail (err, EPROTO, "%s: the drive reports no zone from LBA %" PRIu64
                     " on, though it has %" PRIu64 " blocks", d->bdev.info.name, w->lba,
@@ -140,7 +140,7 @@ disk_report_header (struct disk *d, struct report *report, struct sh_error *err)
 
   if (read_page (d, 0, REPORT_ALL, buf, sizeof buf, report) == -1)
     return sh_fail (err, errno, "%s: REPORT ZONES failed: %s", d->bdev.info.name,
-                    strerror (errno));
+                    sh_drive_error (errno));
   report->zones = NULL;
   return 0;
 }

@@ -43,6 +43,7 @@ stack_open_volume (const char *device, const struct stack_options *options,
                    struct mq **mq, struct sh_error *err)
 {
   struct sh_volume_options volume_options = options->volume;
+  struct sh_volume_stats stats;
   struct bdev *bdev;
 
   if (stack_open_queued (device, options, &bdev, mq, err) == -1)
@@ -54,5 +55,7 @@ stack_open_volume (const char *device, const struct stack_options *options,
     bdev_close (bdev);
     return -1;
   }
+  sh_volume_get_stats (*volume, &stats);
+  info->read_only |= stats.read_only;   /* the volume may know more than the drive */
   return 0;
 }

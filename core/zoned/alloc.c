@@ -133,6 +133,8 @@ all_seq_unused (const struct sh_volume *v)
 {
   uint32_t z;
 
+  if (v->nr_mapped > v->nr_random - v->free_random.count)
+    return false;               /* more chunks than random zones: no need to look */
   for (z = 0; z < v->l.nr_zones; ++z) {
     const struct rzone *const zone = &v->zones[z];
 

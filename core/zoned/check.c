@@ -76,7 +76,7 @@ check_read (struct check *c, int from, uint32_t first, uint32_t nr,
       check_say (c, CHECK_ERROR, "%s: metadata block %" PRIu32 " (block %" PRIu64
                  " of the drive) cannot be read: %s",
                  check_set_name (set_number (c, from)), first + i,
-                 place_bytes (c, from, first + i) / BLOCK_BYTES, strerror (errno));
+                 place_bytes (c, from, first + i) / BLOCK_BYTES, sh_drive_error (errno));
     }
   }
 }
@@ -110,7 +110,7 @@ write_run (struct check *c, int from, uint32_t i, uint32_t n)
                   place_bytes (c, from, c->w.first + i), 0) == -1)
     return sh_fail (c->err, errno, "%s: writing metadata block %" PRIu32 " of %s failed: %s",
                     c->bdev->info.name, c->w.first + i,
-                    check_set_name (set_number (c, from)), strerror (errno));
+                    check_set_name (set_number (c, from)), sh_drive_error (errno));
   c->r->repaired += n;
   return 0;
 }
@@ -193,7 +193,7 @@ mend_super (struct check *c)
     return 0;
   if (bdev_write (c->bdev, block, BLOCK_BYTES, place * BLOCK_BYTES, 0) == -1)
     return sh_fail (c->err, errno, "%s: writing the superblock of %s failed: %s",
-                    c->bdev->info.name, check_set_name (c->other), strerror (errno));
+                    c->bdev->info.name, check_set_name (c->other), sh_drive_error (errno));
   c->r->repaired++;
   return 0;
 }
@@ -205,7 +205,7 @@ reset_zone (struct check *c, uint32_t id)
 {
   if (bdev_zone_reset (c->bdev, zone_start_bytes (c->table, id)) == -1)
     return sh_fail (c->err, errno, "%s: resetting zone %" PRIu32 " failed: %s",
-                    c->bdev->info.name, id, strerror (errno));
+                    c->bdev->info.name, id, sh_drive_error (errno));
   c->r->repaired++;
   return 0;
 }
@@ -269,7 +269,7 @@ flush (struct check *c)
 {
   if (bdev_flush (c->bdev) == -1)
     return sh_fail (c->err, errno, "%s: flushing the write cache failed: %s",
-                    c->bdev->info.name, strerror (errno));
+                    c->bdev->info.name, sh_drive_error (errno));
   return 0;
 }
 

@@ -23,6 +23,7 @@
 #include <config.h>
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include "zoned/running.h"
@@ -202,14 +203,36 @@ snapshot_stale (struct sh_volume *v, struct snapshot *s)
 
 /* ---- writing; the lock is not held ---- */
 
+/* A zone of the metadata took no data: says so, once, when it has gone bad. */
+static void
+look_at_meta_zone (struct sh_volume *v, int set, uint32_t block)
+{
+  const uint32_t z = (layout_set_block (&v->l, set) + block) / v->l.zone_blocks;
+  struct zone found;
+
+  if (v->meta_zone_told || zone_report_one (v->bdev, v->table, z, &found) == -1 ||
+      (found.cond != ZONE_OFFLINE && found.cond != ZONE_READ_ONLY))
+    return;
+  v->meta_zone_told = true;
+  sh_log (v->opt.log, SH_LOG_ERROR, "%s: zone %" PRIu32 ", of metadata set %d, has gone %s: "
+          "nothing can be made durable any more, and every flush fails; what was flushed before "
+          "is safe: copy what the volume holds to another drive, then format this one anew",
+          v->bdev->info.name, z, set, found.cond == ZONE_OFFLINE ? "offline" : "read-only");
+}
+
 static int
 rw_blocks (struct sh_volume *v, enum bdev_op op, int set, uint32_t block,
            uint32_t count, uint8_t *buf)
 {
   const struct iovec iov = { buf, (size_t) count * BLOCK_BYTES };
+  const int r = dev_rw (v, op, 0, (layout_set_block (&v->l, set) + block) * BLOCK_BYTES,
+                        &iov, 1, 0, NULL);
+  const int e = errno;
 
-  return dev_rw (v, op, 0, (layout_set_block (&v->l, set) + block) * BLOCK_BYTES,
-                 &iov, 1, 0, NULL);
+  if (r == -1 && op == BDEV_WRITE)
+    look_at_meta_zone (v, set, block);
+  errno = e;
+  return r;
 }
 
 /* Part [skip, skip + count) of an item's blocks into buf. */
@@ -317,8 +340,13 @@ write_super (struct sh_volume *v, int set, uint64_t gen)
   v->super[set].gen = gen;
   v->super[set].sb_block = at;
   super_encode (&v->super[set], v->sb[set]);
-  if (dev_rw (v, BDEV_WRITE, fua, at * BLOCK_BYTES, &iov, 1, 0, NULL) == -1)
+  if (dev_rw (v, BDEV_WRITE, fua, at * BLOCK_BYTES, &iov, 1, 0, NULL) == -1) {
+    const int e = errno;
+
+    look_at_meta_zone (v, set, 0);
+    errno = e;
     return -1;
+  }
   return fua ? 0 : flush_drive (v);
 }
 

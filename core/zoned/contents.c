@@ -81,7 +81,7 @@ static int
 unreadable (const struct bdev *bdev, uint64_t off, struct sh_error *err)
 {
   return sh_fail (err, errno, "%s: what the drive holds cannot be read at byte %" PRIu64
-                  ": %s", bdev->info.name, off, strerror (errno));
+                  ": %s", bdev->info.name, off, sh_drive_error (errno));
 }
 
 /* How much from `off` on can be read at once: up to the zone's end, and below
@@ -117,7 +117,7 @@ copy_range (struct bdev *bdev, const struct zone_table *table, int fd,
       return unreadable (bdev, off, err);
     if (pwrite (fd, buf, n, off) != (ssize_t) n)
       return sh_fail (err, errno, "no memory to look at what the drive holds: %s",
-                      strerror (errno));
+                      sh_drive_error (errno));
   }
   return 0;
 }
@@ -196,7 +196,7 @@ find_signatures (struct bdev *bdev, const struct zone_table *table, struct conte
 
   if (fd == -1)
     return sh_fail (err, errno, "no memory to look at what the drive holds: %s",
-                    strerror (errno));
+                    sh_drive_error (errno));
   r = copy_edges (bdev, table, fd, err);
   if (r == 0)
     r = probe (bdev, fd, c, err);
@@ -221,7 +221,7 @@ find_zoned_btrfs (struct bdev *bdev, const struct zone_table *table, struct cont
       continue;
     if (bdev_read (bdev, block, sizeof block, off) == -1)
       return sh_fail (err, errno, "%s: zone %" PRIu32 " cannot be read: %s",
-                      bdev->info.name, id, strerror (errno));
+                      bdev->info.name, id, sh_drive_error (errno));
     if (memcmp (block + BTRFS_MAGIC_AT, "_BHRfS_M", 8) == 0) {
       add (c, "a zoned btrfs file system");
       return 0;

@@ -145,7 +145,7 @@ static int
 write_failed (struct job *j, uint64_t block)
 {
   return sh_fail (j->err, errno, "%s: writing metadata at block %" PRIu64 " failed: %s",
-                  j->bdev->info.name, block, strerror (errno));
+                  j->bdev->info.name, block, sh_drive_error (errno));
 }
 
 static int
@@ -153,7 +153,7 @@ flush (struct job *j)
 {
   if (bdev_flush (j->bdev) == -1)
     return sh_fail (j->err, errno, "%s: flushing the write cache failed: %s",
-                    j->bdev->info.name, strerror (errno));
+                    j->bdev->info.name, sh_drive_error (errno));
   return 0;
 }
 
@@ -297,7 +297,7 @@ reset_each (struct job *j, const struct zone_table *t, bool empty_too)
       continue;
     if (bdev_zone_reset (j->bdev, zone_start_bytes (t, id)) == -1)
       return sh_fail (j->err, errno, "%s: resetting zone %" PRIu32 " failed: %s",
-                      j->bdev->info.name, id, strerror (errno));
+                      j->bdev->info.name, id, sh_drive_error (errno));
     if (id % 256 == 0)
       sh_progress (j->o->progress, "resetting zones", id, t->nr_zones);
   }
@@ -326,7 +326,7 @@ reset_zones (struct job *j, struct zone_table **table)
   sh_progress (j->o->progress, "resetting zones", 0, (*table)->nr_zones);
   if (reset_all (j->bdev) == -1) {
     sh_log (j->o->log, SH_LOG_INFO, "%s: the drive does not reset all zones at once (%s); "
-            "resetting one by one", j->bdev->info.name, strerror (errno));
+            "resetting one by one", j->bdev->info.name, sh_drive_error (errno));
     empty_too = true;
   }
   else if (read_zones_again (j, table) == -1)

@@ -40,7 +40,7 @@ die_locked (struct sh_volume *v, int errnum)
     worker_kick_locked (v);
   sh_log (v->opt.log, SH_LOG_ERROR, "%s: the drive does not answer (%s); every request "
           "fails from now on; what was flushed is safe: restore the drive and open the "
-          "volume again", v->bdev->info.name, strerror (errnum));
+          "volume again", v->bdev->info.name, sh_drive_error (errnum));
 }
 
 static int

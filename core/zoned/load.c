@@ -212,7 +212,7 @@ read_map (struct sh_volume *v, struct sh_error *err)
       decode_map (v, at, n, buf);
     else
       sh_fail (err, errno, "%s: the mapping table of the volume cannot be read: %s",
-               v->bdev->info.name, strerror (errno));
+               v->bdev->info.name, sh_drive_error (errno));
   }
   free (buf);
   return r;
@@ -276,6 +276,53 @@ take_sets (struct sh_volume *v, const struct meta_sets *sets, struct sh_error *e
   return 0;
 }
 
+/* The first zone of a set that is offline (or, writing: read-only too), else
+   ZONE_NONE. */
+static uint32_t
+bad_meta_zone (const struct sh_volume *v, const struct layout *l, int set, bool writing)
+{
+  const uint32_t first = layout_set_block (l, set) / l->zone_blocks;
+  uint32_t z;
+
+  for (z = first; z < first + l->nr_meta_zones; ++z)
+    if (v->table->zones[z].cond == ZONE_OFFLINE ||
+        (writing && v->table->zones[z].cond == ZONE_READ_ONLY))
+      return z;
+  return ZONE_NONE;
+}
+
+/* A set with an offline zone is not the one to read while the other is whole. */
+static void
+choose_readable (const struct sh_volume *v, struct meta_sets *sets)
+{
+  const int other = !sets->primary;
+
+  if (sets->set[other].good &&
+      bad_meta_zone (v, &sets->layout, sets->primary, false) != ZONE_NONE &&
+      bad_meta_zone (v, &sets->layout, other, false) == ZONE_NONE)
+    sets->primary = other;
+}
+
+/* Nothing can be made durable when one of the sets cannot be written: each commit
+   needs the older one.  What is there can still be read. */
+static void
+read_only_without_both_sets (struct sh_volume *v)
+{
+  int set;
+
+  for (set = 0; set < 2; ++set) {
+    const uint32_t z = bad_meta_zone (v, &v->l, set, true);
+
+    if (z == ZONE_NONE)
+      continue;
+    v->read_only = true;
+    sh_log (v->opt.log, SH_LOG_ERROR, "%s: zone %" PRIu32 ", of metadata set %d, is %s: nothing "
+            "can be made durable any more, so the volume is read-only; copy what it holds to "
+            "another drive, then format this one anew", v->bdev->info.name, z, set,
+            v->table->zones[z].cond == ZONE_OFFLINE ? "offline" : "read-only");
+  }
+}
+
 static int
 read_sets (struct sh_volume *v, struct sh_error *err)
 {
@@ -285,8 +332,12 @@ read_sets (struct sh_volume *v, struct sh_error *err)
   if (sets == NULL)
     return no_memory (v, err);
   r = meta_sets_read (v->bdev, v->table, sets, err);
-  if (r == 0)
+  if (r == 0) {
+    choose_readable (v, sets);
     r = take_sets (v, sets, err);
+  }
+  if (r == 0)
+    read_only_without_both_sets (v);
   free (sets);
   return r;
 }

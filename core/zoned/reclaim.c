@@ -165,7 +165,7 @@ stuck (struct sh_volume *v, const struct candidate *cand, int errnum)
   v->zones[cand->zone].flags |= RZ_STUCK;
   sh_log (v->opt.log, SH_LOG_WARNING, "%s: chunk %" PRIu32 " cannot be moved (%s); its data "
           "stays where it is, in zone %" PRIu32, v->bdev->info.name, cand->chunk,
-          strerror (errnum), cand->zone);
+          sh_drive_error (errnum), cand->zone);
 }
 
 static void

@@ -87,6 +87,7 @@
 #define IDLE_MS               5000u     /* then reclaim without need */
 #define COLD_MS               5000u     /* not written for so long: may be reclaimed
                                            while others write */
+#define CLOSE_RESET_NS        (5 * NS_PER_S)    /* close resets unused zones for so long */
 #define ZONE_ERRORS_MAX       2u        /* failed targets, then the zone is left out */
 
 enum zone_state {
@@ -257,6 +258,7 @@ struct sh_volume {
   bool unsynced;                /* data may be in the drive's cache alone */
   bool committing_now;
   bool modified;                /* since open */
+  bool meta_zone_told;          /* the log has it that one has gone bad; committing_now's */
   struct sb_doubt doubt;
   uint32_t *dirty, *in_commit, *stale;  /* zone ids with RZ_DIRTY, _COMMIT, _STALE */
   uint32_t nr_dirty, nr_in_commit, nr_stale;

@@ -45,7 +45,7 @@ read_set (struct bdev *bdev, const struct zone_table *table, uint32_t sb_zone,
     const int e = errno;
 
     memset (set->block, 0, sizeof set->block);
-    say_why (set, "it cannot be read: ", strerror (e));
+    say_why (set, "it cannot be read: ", sh_drive_error (e));
     return e;
   }
   super_decode (set->block, &set->super);

@@ -16,7 +16,7 @@ read_blocks (struct bdev *bdev, uint8_t *buf, uint64_t block, uint64_t nr,
 {
   if (bdev_read (bdev, buf, nr * BLOCK_BYTES, block * BLOCK_BYTES) == -1)
     return sh_fail (err, errno, "%s: metadata at block %" PRIu64 " cannot be read: %s",
-                    bdev->info.name, block, strerror (errno));
+                    bdev->info.name, block, sh_drive_error (errno));
   return 0;
 }
 

@@ -87,12 +87,20 @@ sh_volume_start (struct sh_volume *v, struct sh_error *err)
   return worker_start (v, err);
 }
 
-/* All free sequential zones are empty when nobody uses the volume. */
+/* All free sequential zones are empty when nobody uses the volume; but after a large
+   trim that could take a drive minutes, and nobody waits so long for a close.  What is
+   left is reset when the volume is open again, or where a zone is used. */
 static void
 reset_all (struct sh_volume *v)
 {
-  while (!v->dying && reset_one (v))
+  const uint64_t until = sh_now (v->clock) + CLOSE_RESET_NS;
+
+  while (!v->dying && sh_now (v->clock) < until && reset_one (v))
     ;
+  if (!v->dying && v->unreset.count > 0)
+    sh_log (v->opt.log, SH_LOG_INFO, "%s: %" PRIu32 " unused zones still hold old data; they "
+            "are reset when the volume is open again, or by 'shingle check --repair'",
+            v->bdev->info.name, v->unreset.count);
 }
 
 int
@@ -112,7 +120,7 @@ sh_volume_close (struct sh_volume *v, struct sh_error *err)
   pthread_mutex_unlock (&v->lock);
   if (r == -1)
     sh_fail (err, e, "%s: the last changes could not be written: %s",
-             v->bdev->info.name, strerror (e));
+             v->bdev->info.name, sh_drive_error (e));
   bdev_close (v->bdev);
   free_volume (v);
   return r;

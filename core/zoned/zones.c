@@ -261,7 +261,7 @@ read_part (struct zone_table *table, struct bdev *bdev, struct bdev_zone *part,
 
   if (bdev_report_zones (bdev, *next, part, REPORT_ZONES, &nr) == -1)
     return sh_fail (err, errno, "%s: the zone report from byte %" PRIu64 " on failed: %s",
-                    bdev->info.name, *next, strerror (errno));
+                    bdev->info.name, *next, sh_drive_error (errno));
   if (nr == 0 || nr > REPORT_ZONES)
     return sh_fail (err, EPROTO, "%s: the zone report ends at byte %" PRIu64
                     " (%" PRIu32 " zones), but the drive has %" PRIu64 " bytes",

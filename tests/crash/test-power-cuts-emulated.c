@@ -11,6 +11,14 @@
  * what it may contain (history.h).  Some of them are used again and cut again while
  * they recover; some go on, close clean and are checked once more.
  *
+ * What it finds, each broken on purpose and reported: a commit without its
+ * SYNCHRONIZE CACHE, also one that is left out of large commits alone; zones reset and
+ * reused before the commit; FUA without a commit; FUA not handed down for data in place;
+ * a flush that overlooks data written in place; bits set before the data; the superblock
+ * before the blocks; the superblock left in the drive's cache; an older set that lacks
+ * the blocks or the map of the commit before; an older set that is believed after a load;
+ * no generation ahead when both sets are equal.
+ *
  * SHINGLE_CUTS: how many cut points altogether (default about 21,000);
  * SHINGLE_SEED: another run of the dice.
  */

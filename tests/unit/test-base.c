@@ -72,6 +72,16 @@ START_TEST (the_first_report_of_an_error_stands)
 }
 END_TEST
 
+START_TEST (errors_of_a_drive_are_told_in_its_own_words)
+{
+  ck_assert_str_eq (sh_drive_error (EILSEQ), "protection information error");
+  ck_assert_str_eq (sh_drive_error (ENODATA), "medium error");
+  ck_assert_str_eq (sh_drive_error (EREMOTEIO), "the drive refused the command");
+  ck_assert_str_eq (sh_drive_error (ETOOMANYREFS), "too many open zones");
+  ck_assert_str_eq (sh_drive_error (EIO), strerror (EIO));
+}
+END_TEST
+
 START_TEST (a_long_error_is_cut_not_overrun)
 {
   struct sh_error err;
@@ -149,6 +159,7 @@ main (void)
   tcase_add_test (tcase, division_rounds_up_without_overflow);
   tcase_add_test (tcase, powers_of_two_are_told_from_others);
   tcase_add_test (tcase, the_first_report_of_an_error_stands);
+  tcase_add_test (tcase, errors_of_a_drive_are_told_in_its_own_words);
   tcase_add_test (tcase, a_long_error_is_cut_not_overrun);
   tcase_add_test (tcase, the_log_reaches_its_host_and_keeps_errno);
   tcase_add_test (tcase, the_clock_never_goes_back_and_timed_waits_end);

@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <check.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/bytes.h"
@@ -374,6 +375,100 @@ START_TEST (reserved_bytes_of_the_superblocks_survive)
 }
 END_TEST
 
+/* ---- zones of the metadata that went bad ---- */
+
+struct told {
+  char text[1024];
+  unsigned errors;
+};
+
+static void
+listen (void *opaque, enum sh_log_level level, const char *message)
+{
+  struct told *const told = opaque;
+
+  if (level != SH_LOG_ERROR)
+    return;
+  told->errors++;
+  snprintf (told->text, sizeof told->text, "%s", message);
+}
+
+/* Zone `zone` of the metadata takes no writes (or nothing at all) any more. */
+static void
+lose_meta_zone (const struct rig_config *config, uint32_t zone, enum bdev_zone_cond cond)
+{
+  struct told told = { 0 };
+  const struct sh_log log = { listen, &told };
+  struct rig_config c = *config;
+  uint8_t block[BLOCK] = { 1 };
+  char name[32];
+  uint64_t changes;
+  struct rig rig;
+
+  c.options.log = &log;
+  fill (&rig, &c);
+  use (&rig);
+  shut (&rig);
+  fake_set_cond (rig.fake, zone, cond);
+  changes = rig.fake->changes;
+  told.errors = 0;
+  rig_open (&rig);
+  ck_assert_uint_eq (told.errors, 1);
+  snprintf (name, sizeof name, "zone %u, of metadata", zone);
+  ck_assert_msg (strstr (told.text, name) != NULL, "%s", told.text);
+  ck_assert (strstr (told.text, "copy what it holds") != NULL);
+  ck_assert (rig_stats (&rig).read_only);
+  rig_verify_all (&rig);
+  ck_assert_int_eq (sh_volume_pwrite (rig.v, block, BLOCK, 0, 0, 0), -1);
+  ck_assert_int_eq (errno, EROFS);
+  shut (&rig);
+  ck_assert_uint_eq (rig.fake->changes, changes);
+  rig_free (&rig);
+}
+
+START_TEST (a_volume_with_a_bad_zone_of_metadata_can_be_read_and_says_why)
+{
+  static const enum bdev_zone_cond conds[] = { ZONE_OFFLINE, ZONE_READ_ONLY };
+
+  lose_meta_zone (&small, _i % 2, conds[_i / 2]);
+}
+END_TEST
+
+START_TEST (the_same_where_a_set_is_several_zones_long)
+{
+  lose_meta_zone (&two_zone_sets, _i, ZONE_OFFLINE);
+}
+END_TEST
+
+START_TEST (a_zone_of_metadata_that_goes_bad_fails_flushes_and_is_named_once)
+{
+  struct told told = { 0 };
+  const struct sh_log log = { listen, &told };
+  struct rig_config c = small;
+  struct sh_error err = { 0 };
+  struct rig rig;
+  int i;
+
+  c.options.log = &log;
+  fill (&rig, &c);
+  use (&rig);
+  rig_flush (&rig);
+  /* The set that the next commit goes to. */
+  fake_set_cond (rig.fake, !rig.v->cur, ZONE_OFFLINE);
+  for (i = 0; i < 3; ++i) {
+    rig_write (&rig, (5 + 7 * i) * BLOCK, BLOCK, 0);
+    ck_assert_int_eq (sh_volume_flush (rig.v), -1);
+    ck_assert_int_eq (errno, EIO);
+  }
+  ck_assert_uint_eq (told.errors, 1);
+  ck_assert (strstr (told.text, "has gone offline") != NULL);
+  rig_verify_all (&rig);
+  ck_assert_int_eq (sh_volume_close (rig.v, &err), -1);
+  rig.v = NULL;
+  rig_free (&rig);
+}
+END_TEST
+
 int
 main (void)
 {
@@ -396,6 +491,9 @@ main (void)
   tcase_add_test (t, chunks_that_the_kernel_discarded_give_their_zones_back_when_trimmed);
   tcase_add_test (t, runt_read_only_and_offline_zones_take_no_data);
   tcase_add_test (t, reserved_bytes_of_the_superblocks_survive);
+  tcase_add_loop_test (t, a_volume_with_a_bad_zone_of_metadata_can_be_read_and_says_why, 0, 4);
+  tcase_add_loop_test (t, the_same_where_a_set_is_several_zones_long, 0, 4);
+  tcase_add_test (t, a_zone_of_metadata_that_goes_bad_fails_flushes_and_is_named_once);
   suite_add_tcase (s, t);
   r = srunner_create (s);
   srunner_run_all (r, CK_NORMAL);

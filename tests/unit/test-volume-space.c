@@ -150,6 +150,56 @@ START_TEST (a_volume_without_data_resets_its_zones_with_one_command)
 }
 END_TEST
 
+static uint64_t test_ns;
+
+static uint64_t
+test_now (void *opaque)
+{
+  return test_ns;
+}
+
+static int
+slow_reset (struct fake *fake, const struct bdev_req *req, void *opaque)
+{
+  if (req->op == BDEV_ZONE_RESET)
+    test_ns += NS_PER_S;
+  return 0;
+}
+
+START_TEST (a_close_after_a_large_trim_is_bounded_and_the_rest_is_reset_later)
+{
+  struct sh_clock clock = sh_clock_monotonic;
+  struct rig rig;
+  uint64_t resets;
+  int i;
+
+  clock.now_ns = test_now;
+  rig_init (&rig, &(struct rig_config) {
+    .drive = { .nr_zones = 40, .nr_conv = 8 },
+    .options.clock = &clock,
+    .notes_expected = true,
+  });
+  rig.fake->hook = slow_reset;
+  rig_write (&rig, 0, 24 * rig.zone_bytes, 0);
+  rig_flush (&rig);
+  resets = rig.guard->nr_ops[BDEV_ZONE_RESET];
+  rig_trim (&rig, 0, 20 * rig.zone_bytes, SH_FUA);
+  ck_assert_uint_eq (rig.guard->nr_ops[BDEV_ZONE_RESET], resets);
+  for (i = 0; i < 4; ++i) {
+    const uint64_t before = test_ns;
+
+    rig_close (&rig);
+    ck_assert_uint_le (test_ns - before, 6 * NS_PER_S);
+    rig_open (&rig);
+    rig_verify_all (&rig);
+  }
+  ck_assert_uint_eq (rig.v->unreset.count, 0);
+  rig_write (&rig, 0, 20 * rig.zone_bytes, 0);
+  rig_verify_all (&rig);
+  rig_free (&rig);
+}
+END_TEST
+
 START_TEST (chunks_are_unmapped_without_a_look_at_their_bitmaps)
 {
   struct rig rig;
@@ -420,6 +470,7 @@ main (void)
   tcase_add_test (t, a_drive_of_random_zones_alone_is_no_problem);
   tcase_add_test (t, a_trim_of_everything_gives_every_zone_back);
   tcase_add_test (t, a_volume_without_data_resets_its_zones_with_one_command);
+  tcase_add_test (t, a_close_after_a_large_trim_is_bounded_and_the_rest_is_reset_later);
   tcase_add_test (t, chunks_are_unmapped_without_a_look_at_their_bitmaps);
   tcase_add_test (t, a_trimmed_chunk_reads_as_zeroes_while_others_read_it);
   tcase_add_test (t, a_flush_of_nothing_costs_nothing);

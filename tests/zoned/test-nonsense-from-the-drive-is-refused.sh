@@ -36,7 +36,7 @@ nonsense 'a length of 0' . "$(at 5 8)/0000000000000000"
 nonsense 'the first zone has another length' . "$(at 0 8)/0000000000001000"
 nonsense 'a zone of an unknown type' . "$(at 9 0)/0f"
 nonsense 'a zone of type 4h' 'type 4h|4h' "$(at 9 0)/04"
-nonsense 'a gap zone' . "$(at 9 0)/05"
+nonsense 'a gap zone' 'gap zone .type 5h' "$(at 9 0)/05"
 nonsense 'an unknown condition' . "$(at 9 1)/90"
 # Zone 9, implicitly open, with its true length and start.
 open_9="$(at 9 1)/2000000000000000000000000020000000000000012000"
