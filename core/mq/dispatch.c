@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <limits.h>
 #include "base/bytes.h"
+#include "mq/express.h"
 #include "mq/internal.h"
 
 #define BATCH 16                /* most requests taken in one turn at the scheduler */
@@ -325,8 +326,8 @@ plug (struct mq *mq, struct mq_request *rq, uint32_t zone)
   rq->place = MQ_PLUGGED;
   rq->waits_for_zone = zone;
   mq->nr_plugged++;
-  state = atomic_fetch_sub (&mq->state, STATE_ONE (class)) & ~STATE_QUEUED;
-  if (state >> STATE_SHIFT (class) >> 20 == 0)
+  state = atomic_fetch_sub (&mq->state, STATE_ONE (class)) & STATE_COUNTS;
+  if (state >> STATE_SHIFT (class + 1) == 0)
     return;                     /* nobody of a lower class is inside */
   owner = waiting_owner (mq, zone);
   if (owner && owner->dl.prio_class > class)
@@ -530,8 +531,10 @@ set_queued_bit (struct mq *mq)
   const bool queued = atomic_load_explicit (&mq->state, memory_order_relaxed) & STATE_QUEUED;
 
   if (holds_anything (mq)) {
-    if (!queued)
+    if (!queued) {
       atomic_fetch_or (&mq->state, STATE_QUEUED);
+      express_unpark_all (mq);
+    }
   }
   else if (queued) {
     atomic_fetch_and (&mq->state, ~STATE_QUEUED);
@@ -560,6 +563,7 @@ had_requests (struct hwq *hwq)
 
   for (c = 0; c < DL_NR_CLASSES; ++c)
     n += atomic_load_explicit (&hwq->at_once[c], memory_order_relaxed) +
+      atomic_load_explicit (&hwq->apart_begun[c], memory_order_relaxed) +
       atomic_load_explicit (&hwq->came_in[c], memory_order_relaxed);
   if (n == hwq->seen)
     return false;
@@ -587,7 +591,9 @@ look_at_hwqs (struct mq *mq, uint64_t now)
   }
   if (active >= 2 && limit >= 4 && least * 4 <= limit * 16 / active)
     headroom = limit < 16 ? 1 : MIN (limit / 16, 4);
-  atomic_store_explicit (&mq->headroom, headroom, memory_order_relaxed);
+  atomic_store (&mq->headroom, headroom);
+  if (headroom && atomic_load (&mq->state) & STATE_EXPRESS)
+    express_end (mq, false);
 }
 
 /* -- out --------------------------------------------------------------------------------------- */
@@ -650,7 +656,8 @@ pull_direct (struct mq *mq, struct batch *b)
   return refused ? NO_TAG : NOTHING_LEFT;
 }
 
-/* The scheduler's class counts end at dispatch; those in flight are in `state`. */
+/* The scheduler's class counts end at dispatch; those in flight are in `state`, or
+   apart.  These matter to lower classes only. */
 static void
 tell_in_flight (struct mq *mq)
 {
@@ -660,6 +667,8 @@ tell_in_flight (struct mq *mq)
   for (c = 0; c < DL_NR_CLASSES; ++c) {
     mq->dl.in_flight_outside[c] = 0;
     mq->dl.in_flight_outside[c] = STATE_COUNT (state, c) - dl_populated (&mq->dl, c);
+    if (state & STATE_APART (c) && (state & STATE_COUNTS) >> STATE_SHIFT (c + 1))
+      mq->dl.in_flight_outside[c] += express_inside (mq, c);
   }
 }
 
@@ -809,6 +818,9 @@ sort_in (struct mq *mq, uint64_t now)
     release_plugged (mq);
   if (mq->nr_held)
     admit_held (mq);
+  if (atomic_load_explicit (&mq->state, memory_order_relaxed) &
+      (STATE_APART (0) | STATE_APART (1) | STATE_APART (2)))
+    express_look (mq);
   set_queued_bit (mq);
 }
 
@@ -849,6 +861,7 @@ others_will_run (struct mq *mq)
 {
   if (atomic_load (&mq->incoming))
     atomic_fetch_or (&mq->state, STATE_QUEUED);
+  express_unpark_all (mq);
   return tag_user_in_use (mq->user) > 0;
 }
 
@@ -992,7 +1005,7 @@ mq_switch_sched_locked (struct mq *mq, enum mq_sched sched)
   atomic_store (&mq->sched, sched);
   mq->options.sched = sched;
   for (c = 0; c < DL_NR_CLASSES; ++c) {
-    const uint64_t higher = c == 0 ? 0 : STATE_ONE (c) - 1;
+    const uint64_t higher = (STATE_ONE (c) - 1) | (STATE_APART (c) - STATE_APART (0));
 
     atomic_store (&mq->blocks_inline[c],
                   STATE_QUEUED | (sched == MQ_DEADLINE ? higher : 0));

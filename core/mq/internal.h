@@ -8,11 +8,16 @@
 #include "base/clock.h"
 #include "mq/mq.h"
 
-/* struct mq.state: how many requests of each class are inside, 20 bits each,
-   and one bit that says something is held back. */
-#define STATE_SHIFT(class) (20 * (class))
+/* struct mq.state: how many requests of each class are inside, 19 bits each, but for
+   those that are counted apart; and bits.  APART: requests of the class may be inside that
+   are counted apart; EXPRESS: more may become so (express.h); QUEUED: something is held
+   back. */
+#define STATE_SHIFT(class) (19 * (class))
 #define STATE_ONE(class) (UINT64_C (1) << STATE_SHIFT (class))
-#define STATE_COUNT(state, class) ((unsigned) ((state) >> STATE_SHIFT (class)) & 0xfffff)
+#define STATE_COUNT(state, class) ((unsigned) ((state) >> STATE_SHIFT (class)) & 0x7ffff)
+#define STATE_COUNTS (STATE_ONE (3) - 1)
+#define STATE_APART(class) (UINT64_C (1) << (57 + (class)))
+#define STATE_EXPRESS (UINT64_C (1) << 60)
 #define STATE_QUEUED (UINT64_C (1) << 63)
 
 /* Where a request is; the dispatcher's. */
@@ -27,8 +32,13 @@ enum mq_place {
 /* struct mq_request.turn */
 enum { TURN_WAIT, TURN_ASLEEP, TURN_GO, TURN_DONE };
 
+#define PARKED_WORDS 4
+
 struct hwq {
   /* Any thread; on cache lines of their own. */
+  _Alignas (64) atomic_ullong parked[PARKED_WORDS]; /* tags for the next requests (express.h) */
+  atomic_ullong apart_begun[DL_NR_CLASSES]; /* queued, run and dispatched in one, apart */
+  atomic_ullong apart_ended[DL_NR_CLASSES]; /* of them, completed */
   _Alignas (64) atomic_ullong at_once[DL_NR_CLASSES]; /* queued, run and dispatched in one */
   atomic_ullong completed[DL_NR_CLASSES];
   atomic_ullong came_in[DL_NR_CLASSES]; /* to the queue, not at once */
@@ -59,6 +69,11 @@ struct mq {
   atomic_uint depth, async_depth;
   atomic_uint headroom;         /* tags kept for hwqs with nothing in flight */
   atomic_bool async_limited;    /* async_depth is below depth */
+  atomic_uint park_below;       /* tags that may be parked; 0: none */
+  atomic_uint park_words;       /* of an hwq, that may be used */
+  atomic_uint hwqs_seen;        /* those below have been used */
+  atomic_bool parked_any;       /* some hwq may have a parked tag */
+  atomic_ullong mixed_ns;       /* when classes were last mixed; 0: never */
   atomic_int sched, run;
   _Atomic uint8_t *zone_state;  /* enum zone_state of each zone; NULL: no zones */
   const struct mq_device_ops *ops;
@@ -134,7 +149,9 @@ mq_hwq_in_flight (struct hwq *hwq)
 
   for (c = 0; c < DL_NR_CLASSES; ++c)
     n += atomic_load_explicit (&hwq->at_once[c], memory_order_relaxed) -
-      atomic_load_explicit (&hwq->completed[c], memory_order_relaxed);
+      atomic_load_explicit (&hwq->completed[c], memory_order_relaxed) +
+      atomic_load_explicit (&hwq->apart_begun[c], memory_order_relaxed) -
+      atomic_load_explicit (&hwq->apart_ended[c], memory_order_relaxed);
   return (unsigned) n;
 }
 

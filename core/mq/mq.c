@@ -7,6 +7,7 @@
 #include <string.h>
 #include "base/bytes.h"
 #include "base/error.h"
+#include "mq/express.h"
 #include "mq/futex.h"
 #include "mq/internal.h"
 
@@ -37,7 +38,7 @@ prepare (struct mq_request *rq)
   rq->next_merged = NULL;
   rq->place = MQ_OUTSIDE;
   rq->arrived_ns = 0;
-  rq->owns_zone = rq->counted_async = rq->at_head = false;
+  rq->owns_zone = rq->counted_async = rq->at_head = rq->apart = false;
 }
 
 static bool
@@ -113,27 +114,76 @@ start_scheduled_at_once (struct mq *mq, struct mq_request *rq, uint64_t before)
   return rq->tag != -1;
 }
 
-/* True: it has a tag and its turn; false: it has been counted, and is to be
-   pushed. */
-static inline bool
-start_at_once (struct mq *mq, struct mq_request *rq)
+/* Counted in `state` from here on; the state before. */
+static inline uint64_t
+count_in (struct mq *mq, unsigned c, unsigned n)
 {
-  struct hwq *hwq = &mq->hwq[rq->hwq];
+  const uint64_t before = atomic_fetch_add (&mq->state, STATE_ONE (c) * n);
+
+  if (__builtin_expect ((before & STATE_EXPRESS) && !(before & STATE_APART (c)), 0))
+    express_end (mq, true);
+  return before;
+}
+
+static inline void
+count_apart (struct mq *mq, struct hwq *hwq, unsigned c, unsigned n)
+{
+  if (__builtin_expect (atomic_fetch_add (&hwq->apart_begun[c], n) == 0, 0))
+    express_note_hwq (mq, hwq);
+}
+
+/* Counted by its hwq, with a tag that lies there if one does. */
+static inline bool
+start_apart (struct mq *mq, struct hwq *hwq, struct mq_request *rq)
+{
+  const unsigned c = rq->dl.prio_class;
+
+  if (!express_is_open (atomic_load_explicit (&mq->state, memory_order_relaxed), c) ||
+      rq->zone != MQ_NO_ZONE)
+    return false;
+  rq->tag = express_tag (hwq);
+  if (rq->tag == -1)
+    rq->tag = tag_get (mq->user, rq->hwq, 0);
+  if (rq->tag == -1)
+    return false;
+  rq->apart = true;
+  count_apart (mq, hwq, c, 1);
+  return true;
+}
+
+/* The others: true: it has a tag and its turn; false: it has been counted, and is to be
+   pushed. */
+static __attribute__ ((noinline)) bool
+start_counted (struct mq *mq, struct hwq *hwq, struct mq_request *rq)
+{
   const unsigned c = rq->dl.prio_class;
   bool started;
 
-  assert (rq->hwq < mq->nr_hwqs);
-  prepare (rq);
   if (rq->kind == MQ_DIRECT)
     started = start_direct_at_once (mq, rq);
   else
-    started = start_scheduled_at_once (mq, rq, atomic_fetch_add (&mq->state, STATE_ONE (c)));
+    started = start_scheduled_at_once (mq, rq, count_in (mq, c, 1));
   if (!started) {
     mq_count (&hwq->came_in[c]);
     return false;
   }
-  mq_count (&hwq->at_once[c]);
+  if (atomic_fetch_add_explicit (&hwq->at_once[c], 1, memory_order_relaxed) % EXPRESS_STREAK ==
+      EXPRESS_STREAK - 1 && rq->kind == MQ_SCHEDULED)
+    express_consider (mq, hwq, c);
   return true;
+}
+
+/* As start_counted. */
+static inline bool
+start_at_once (struct mq *mq, struct mq_request *rq)
+{
+  struct hwq *hwq = &mq->hwq[rq->hwq];
+
+  assert (rq->hwq < mq->nr_hwqs);
+  prepare (rq);
+  if (rq->kind == MQ_SCHEDULED && start_apart (mq, hwq, rq))
+    return true;
+  return start_counted (mq, hwq, rq);
 }
 
 /* -- into the queue ------------------------------------------------------------------------- */
@@ -149,29 +199,64 @@ push (struct mq *mq, struct mq_request *newest, struct mq_request *oldest)
   while (!atomic_compare_exchange_weak (&mq->incoming, &head, newest));
 }
 
-/* All of one class, unzoned: one count, tags in one go. */
+/* All of one class, unzoned, counted apart; how many. */
 static unsigned
-start_batch_at_once (struct mq *mq, struct mq_request **rq, unsigned n)
+start_batch_apart (struct mq *mq, struct hwq *hwq, struct mq_request **rq, int *tags, unsigned n)
 {
   const unsigned c = rq[0]->dl.prio_class;
-  struct hwq *hwq = &mq->hwq[rq[0]->hwq];
-  uint64_t before = atomic_fetch_add (&mq->state, STATE_ONE (c) * n);
-  int tags[64];
   unsigned got = 0, i;
 
-  assert (n <= ARRAY_SIZE (tags));
+  if (!express_is_open (atomic_load_explicit (&mq->state, memory_order_relaxed), c))
+    return 0;
+  got = express_tags (hwq, tags, n);
+  if (got < n)
+    got += tag_get_batch (mq->user, rq[0]->hwq, 0, tags + got, n - got);
+  for (i = 0; i < got; ++i)
+    rq[i]->apart = true;
+  if (got)
+    count_apart (mq, hwq, c, got);
+  return got;
+}
+
+/* The same, counted in `state`. */
+static unsigned
+start_batch_counted (struct mq *mq, struct hwq *hwq, struct mq_request **rq, int *tags,
+                     unsigned n)
+{
+  const unsigned c = rq[0]->dl.prio_class;
+  const uint64_t before = count_in (mq, c, n);
+  uint64_t old;
+  unsigned got = 0;
+
   if (!(before & atomic_load_explicit (&mq->blocks_inline[c], memory_order_relaxed)) &&
       STATE_COUNT (before, c) + n <= atomic_load_explicit (&mq->depth, memory_order_relaxed))
     got = tag_get_batch (mq->user, rq[0]->hwq, inline_keep (mq, hwq), tags, n);
-  for (i = 0; i < n; ++i) {
-    prepare (rq[i]);
-    if (i < got)
-      rq[i]->tag = tags[i];
+  if (got) {
+    old = atomic_fetch_add_explicit (&hwq->at_once[c], got, memory_order_relaxed);
+    if (old / EXPRESS_STREAK != (old + got) / EXPRESS_STREAK)
+      express_consider (mq, hwq, c);
   }
-  if (got)
-    atomic_fetch_add_explicit (&hwq->at_once[c], got, memory_order_relaxed);
   if (got < n)
     atomic_fetch_add_explicit (&hwq->came_in[c], n - got, memory_order_relaxed);
+  return got;
+}
+
+/* Those that got no tag have been counted, and are to be pushed. */
+static unsigned
+start_batch_at_once (struct mq *mq, struct mq_request **rq, unsigned n)
+{
+  struct hwq *hwq = &mq->hwq[rq[0]->hwq];
+  unsigned got, i;
+  int tags[64];
+
+  assert (n <= ARRAY_SIZE (tags) && rq[0]->hwq < mq->nr_hwqs);
+  for (i = 0; i < n; ++i)
+    prepare (rq[i]);
+  got = start_batch_apart (mq, hwq, rq, tags, n);
+  if (got < n)
+    got += start_batch_counted (mq, hwq, rq + got, tags + got, n - got);
+  for (i = 0; i < got; ++i)
+    rq[i]->tag = tags[i];
   return got;
 }
 
@@ -245,19 +330,43 @@ release_zone (struct mq *mq, struct mq_request *rq)
   atomic_store (&mq->zones_released, true);
 }
 
-/* A request (not its merged companions) is through: zone, counters, state.  The
-   tag has been given back.  Returns the state before. */
+/* The tag of a request that is through: kept for the hwq's next one, or given back. */
+static inline void
+part_with_tag (struct mq *mq, struct hwq *hwq, int tag)
+{
+  const uint64_t state = atomic_load_explicit (&mq->state, memory_order_relaxed);
+
+  if ((state & (STATE_EXPRESS | STATE_QUEUED)) != STATE_EXPRESS || !express_park (mq, hwq, tag))
+    tag_put (mq->user, tag);
+}
+
+/* A request (not its merged companions) is through, and its tag parted with: zone and
+   counters.  What is to be taken off `state`. */
 static inline uint64_t
-leave (struct mq *mq, struct mq_request *rq)
+leave_counters (struct mq *mq, struct hwq *hwq, struct mq_request *rq)
 {
   const unsigned c = rq->dl.prio_class;
 
+  if (rq->apart) {
+    atomic_fetch_add (&hwq->apart_ended[c], 1);
+    return 0;
+  }
   if (rq->owns_zone)
     release_zone (mq, rq);
   if (rq->counted_async)
     atomic_fetch_sub (&mq->async_inside[c], 1);
-  mq_count (&mq->hwq[rq->hwq].completed[c]);
-  return atomic_fetch_sub (&mq->state, rq->kind == MQ_DIRECT ? 0 : STATE_ONE (c));
+  mq_count (&hwq->completed[c]);
+  return rq->kind == MQ_DIRECT ? 0 : STATE_ONE (c);
+}
+
+/* The state after the counters and the tag. */
+static inline uint64_t
+leave (struct mq *mq, struct hwq *hwq, struct mq_request *rq)
+{
+  const bool apart = rq->apart;
+  const uint64_t less = leave_counters (mq, hwq, rq);
+
+  return apart ? atomic_load (&mq->state) : atomic_fetch_sub (&mq->state, less);
 }
 
 static __attribute__ ((noinline)) void
@@ -273,6 +382,9 @@ run_all_hwqs (struct mq *mq)
 static inline void
 after_completion (struct mq *mq, struct hwq *hwq, uint64_t state, unsigned n)
 {
+  if (__builtin_expect ((state & (STATE_EXPRESS | STATE_QUEUED)) == STATE_EXPRESS, 1))
+    return;                     /* nobody waits here, and there is nobody else */
+  express_unpark_hwq (mq, hwq);
   if (atomic_load_explicit (&mq->run, memory_order_relaxed) == MQ_RUN_ALL)
     while (n--)
       run_all_hwqs (mq);
@@ -315,26 +427,76 @@ mq_complete (struct mq *mq, struct mq_request *rq, int error)
   struct hwq *hwq = &mq->hwq[rq->hwq];
   uint64_t state;
 
-  tag_put (mq->user, rq->tag);
-  state = leave (mq, rq);
+  part_with_tag (mq, hwq, rq->tag);
+  state = leave (mq, hwq, rq);
   end_io (mq, rq, error);
   after_completion (mq, hwq, state, 1);
+}
+
+/* The tags of several requests that are through. */
+static void
+part_with_tags (struct mq *mq, struct mq_request **rq, unsigned n)
+{
+  const uint64_t state = atomic_load_explicit (&mq->state, memory_order_relaxed);
+  struct hwq *hwq = &mq->hwq[rq[0]->hwq];
+  unsigned i, kept = 0;
+  int tags[64];
+
+  for (i = 0; i < n; ++i)
+    tags[i] = rq[i]->tag;
+  if ((state & (STATE_EXPRESS | STATE_QUEUED)) == STATE_EXPRESS)
+    kept = express_park_several (mq, hwq, tags, n);
+  if (kept < n)
+    tag_put_batch (mq->user, tags + kept, n - kept);
+}
+
+/* What is to be taken off `state`.  Those apart, of one hwq and class, are counted at
+   once. */
+static uint64_t
+leave_counters_of (struct mq *mq, struct mq_request **rq, unsigned n)
+{
+  struct hwq *hwq = &mq->hwq[rq[0]->hwq];
+  uint64_t less = 0;
+  unsigned i, apart = 0;
+
+  for (i = 0; i < n; ++i)
+    if (rq[i]->apart && rq[i]->dl.prio_class == rq[0]->dl.prio_class)
+      ++apart;
+    else
+      less += leave_counters (mq, hwq, rq[i]);
+  if (apart)
+    atomic_fetch_add (&hwq->apart_ended[rq[0]->dl.prio_class], apart);
+  return less;
+}
+
+/* Of one hwq, 64 at most. */
+static void
+complete_some (struct mq *mq, struct mq_request **rq, unsigned n, int error)
+{
+  struct hwq *hwq = &mq->hwq[rq[0]->hwq];
+  uint64_t state, less;
+  unsigned i;
+
+  part_with_tags (mq, rq, n);
+  less = leave_counters_of (mq, rq, n);
+  state = less ? atomic_fetch_sub (&mq->state, less) : atomic_load (&mq->state);
+  for (i = 0; i < n; ++i)
+    end_io (mq, rq[i], error);
+  after_completion (mq, hwq, state, n);
 }
 
 void
 mq_complete_batch (struct mq *mq, struct mq_request **rq, unsigned n, int error)
 {
-  struct hwq *hwq = &mq->hwq[rq[0]->hwq];
-  uint64_t state = 0;
-  unsigned i;
+  unsigned i, same;
 
-  for (i = 0; i < n; ++i) {
-    tag_put (mq->user, rq[i]->tag);
-    state |= leave (mq, rq[i]);
+  for (i = 0; i < n; i += same) {
+    const unsigned hwq = rq[i]->hwq;
+
+    for (same = 1; same < 64 && i + same < n && rq[i + same]->hwq == hwq; ++same)
+      ;
+    complete_some (mq, rq + i, same, error);
   }
-  for (i = 0; i < n; ++i)
-    end_io (mq, rq[i], error);
-  after_completion (mq, hwq, state, n);
 }
 
 /* -- requests that the device refused -------------------------------------------------------------- */
@@ -380,13 +542,23 @@ run_in_a_while (struct mq *mq)
 void
 mq_requeue (struct mq *mq, struct mq_request *rq)
 {
+  struct hwq *hwq = &mq->hwq[rq->hwq];
+  const unsigned c = rq->dl.prio_class;
+
   mq_count (&mq->requeued);
-  atomic_fetch_sub_explicit (&mq->hwq[rq->hwq].dispatched, 1, memory_order_relaxed);
+  if (rq->apart) {
+    rq->apart = false;
+    count_in (mq, c, 1);
+    mq_count (&hwq->at_once[c]);
+    atomic_fetch_sub (&hwq->apart_begun[c], 1);
+  }
+  atomic_fetch_sub_explicit (&hwq->dispatched, 1, memory_order_relaxed);
   rq->at_head = true;
   rq->dl.counted = false;
   tag_put (mq->user, rq->tag);
   push (mq, rq, rq);
   atomic_fetch_or (&mq->state, STATE_QUEUED);
+  express_unpark_all (mq);
   if (tag_user_in_use (mq->user) == 0)
     run_in_a_while (mq);
   tag_pass_on (mq->user);
@@ -426,7 +598,7 @@ give_up (struct mq *mq, struct mq_request *rq)
   mq_as_dispatcher (mq, withdraw, &w);
   if (w.done) {
     mq_count (&hwq->dispatched);
-    leave (mq, rq);
+    leave (mq, hwq, rq);
     mq_run_queue (mq, hwq);
   }
   return w.done;
@@ -495,6 +667,13 @@ wake_queue (void *opaque)
   tag_pass_on (mq->user);
 }
 
+/* The set is no longer ours alone, or has another size. */
+static void
+give_tags_back (void *opaque)
+{
+  express_end (opaque, false);
+}
+
 static void
 init_hwq (struct hwq *hwq)
 {
@@ -535,6 +714,7 @@ set_depths (struct mq *mq)
   atomic_store (&mq->depth, depth);
   atomic_store (&mq->async_depth, async_depth);
   atomic_store (&mq->async_limited, async_depth < depth);
+  express_end (mq, false);
 }
 
 static int
@@ -603,6 +783,7 @@ mq_create (const struct mq_config *config, struct mq **ret, struct sh_error *err
     deallocate (mq);
     return -1;
   }
+  tag_user_may_keep (mq->user, give_tags_back);
   *ret = mq;
   return 0;
 }
@@ -673,6 +854,7 @@ mq_set_run (struct mq *mq, enum mq_run run)
 {
   mq->options.run = run;
   atomic_store (&mq->run, run);
+  express_end (mq, false);
 }
 
 static void

@@ -115,6 +115,7 @@ struct mq_request {
   uint8_t place;                /* enum mq_place */
   uint32_t waits_for_zone;      /* while plugged */
   bool owns_zone, counted_async, at_head;
+  bool apart;                   /* counted by its hwq (express.h) */
   _Atomic uint32_t turn;        /* futex of a synchronous owner */
 };
 #define MQ_NO_ZONE UINT32_MAX

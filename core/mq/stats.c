@@ -3,6 +3,7 @@
 #include <config.h>
 #include <assert.h>
 #include <json-c/json.h>
+#include "mq/express.h"
 #include "mq/internal.h"
 
 static const char *const class_names[] = { "rt", "be", "idle" };
@@ -18,8 +19,8 @@ mq_get_hwq_stats (struct mq *mq, unsigned i, struct mq_hwq_stats *s)
   int c;
 
   for (c = 0; c < DL_NR_CLASSES; ++c) {
-    completed += atomic_load (&hwq->completed[c]);
-    at_once += atomic_load (&hwq->at_once[c]);
+    completed += atomic_load (&hwq->completed[c]) + atomic_load (&hwq->apart_ended[c]);
+    at_once += atomic_load (&hwq->at_once[c]) + atomic_load (&hwq->apart_begun[c]);
     came_in += atomic_load (&hwq->came_in[c]);
   }
   s->queued = at_once + came_in;
@@ -37,14 +38,14 @@ get_class_stats (struct mq *mq, unsigned c, struct mq_class_stats *s)
   unsigned i;
 
   for (i = 0; i < mq->nr_hwqs; ++i) {
-    done += atomic_load (&mq->hwq[i].completed[c]);
-    at_once += atomic_load (&mq->hwq[i].at_once[c]);
+    done += atomic_load (&mq->hwq[i].completed[c]) + atomic_load (&mq->hwq[i].apart_ended[c]);
+    at_once += atomic_load (&mq->hwq[i].at_once[c]) + atomic_load (&mq->hwq[i].apart_begun[c]);
     in += atomic_load (&mq->hwq[i].came_in[c]);
   }
   s->inserted = at_once + in;
   s->completed = done;
   s->merged = atomic_load (&mq->merged[c]);
-  s->populated = STATE_COUNT (atomic_load (&mq->state), c);
+  s->populated = STATE_COUNT (atomic_load (&mq->state), c) + express_inside (mq, c);
 }
 
 void
@@ -64,7 +65,8 @@ mq_get_stats (struct mq *mq, struct mq_stats *s)
     s->total.completed += h.completed;
     s->total.merged += h.merged;
     for (c = 0; c < DL_NR_CLASSES; ++c)
-      s->inline_requests += atomic_load (&mq->hwq[i].at_once[c]);
+      s->inline_requests += atomic_load (&mq->hwq[i].at_once[c]) +
+        atomic_load (&mq->hwq[i].apart_begun[c]);
   }
   for (c = 0; c < DL_NR_CLASSES; ++c)
     get_class_stats (mq, c, &s->class[c]);
@@ -83,8 +85,9 @@ mq_check_idle (struct mq *mq)
   struct mq_stats s;
   int c;
 
+  express_end (mq, false);
   mq_get_stats (mq, &s);
-  assert ((atomic_load (&mq->state) & ~STATE_QUEUED) == 0);
+  assert ((atomic_load (&mq->state) & STATE_COUNTS) == 0);
   assert (atomic_load (&mq->incoming) == NULL);
   assert (mq->nr_sched == 0 && mq->nr_direct == 0 && mq->nr_plugged == 0 && mq->nr_held == 0);
   assert (s.total.queued == s.total.completed + s.total.merged);
@@ -343,6 +346,7 @@ mq_dump (struct mq *mq, bool queues)
   struct json_object *o = json_object_new_object (), *q;
   struct mq_stats s;
 
+  express_unpark_all (mq);      /* tags in hand would be listed as in use */
   mq_get_stats (mq, &s);
   add_text (o, "name", mq->name);
   add_number (o, "queued_now", s.queued);

@@ -34,6 +34,7 @@ struct tag_user {
   unsigned slot;
   unsigned word_mask, word_shift; /* the set's */
   void (*wake) (void *opaque);
+  void (*give_back) (void *opaque); /* may be NULL */
   void *opaque;
 
   /* The listener of a shared set. */
@@ -354,6 +355,22 @@ tag_put (struct tag_user *user, int tag)
   }
   return_to_map (user->set, tag);
   atomic_fetch_sub (&user->u->in_use, 1);
+}
+
+void
+tag_put_batch (struct tag_user *user, const int *tags, unsigned n)
+{
+  unsigned i, ordinary = 0;
+
+  for (i = 0; i < n; ++i)
+    if (tag_is_reserved (tags[i]))
+      tag_put (user, tags[i]);
+    else {
+      assert (tags[i] >= 0);
+      return_to_map (user->set, tags[i]);
+      ++ordinary;
+    }
+  discharge (user, ordinary);
 }
 
 /* -- waiting and waking ------------------------------------------------------------ */
@@ -757,6 +774,35 @@ label_slot (struct segment *s, unsigned slot, const char *name)
   atomic_store (&u->state, SLOT_USED);
 }
 
+/* Those that keep tags give them back.  set->lock is held. */
+static void
+recall_kept_locked (struct tagset *set, const struct tag_user *but)
+{
+  const unsigned n = slots_of (set->seg);
+  struct tag_user *user;
+  unsigned slot;
+
+  for (slot = 0; slot < n; ++slot) {
+    user = atomic_load (&set->local[slot]);
+    if (user && user != but && user->give_back)
+      user->give_back (user->opaque);
+  }
+}
+
+bool
+tag_user_is_alone (const struct tag_user *user)
+{
+  return !is_shared (user->set) && atomic_load (&user->seg->nr_slots) <= 1;
+}
+
+void
+tag_user_may_keep (struct tag_user *user, void (*give_back) (void *opaque))
+{
+  pthread_mutex_lock (&user->set->lock);
+  user->give_back = give_back;
+  pthread_mutex_unlock (&user->set->lock);
+}
+
 int
 tag_user_add (struct tagset *set, const char *name, void (*wake) (void *opaque), void *opaque,
               struct tag_user **ret, struct sh_error *err)
@@ -777,6 +823,7 @@ tag_user_add (struct tagset *set, const char *name, void (*wake) (void *opaque),
     label_slot (set->seg, slot, name);
     user->seen = atomic_load (&user->u->bell);
     atomic_store (&set->local[slot], user);
+    recall_kept_locked (set, user);
   }
   segment_unlock_members (&set->map);
   pthread_mutex_unlock (&set->lock);
@@ -820,12 +867,16 @@ tagset_resize (struct tagset *set, unsigned tags, struct sh_error *err)
 
   if (tags < 1 || tags > capacity)
     return sh_fail (err, EINVAL, "tags: this set can have 1 ... %u, not %u", capacity, tags);
-  old = MIN (atomic_exchange (&s->depth, tags), capacity);
+  old = atomic_exchange (&s->depth, tags);
+  old = MIN (old, capacity);
   for (t = tags; t < old; ++t)
     atomic_fetch_and (&s->word[t & (set->nr_words - 1)].free,
                       ~(UINT64_C (1) << (t >> set->word_shift)));
   mend_hints (set);
   set_limits (s);
+  pthread_mutex_lock (&set->lock);
+  recall_kept_locked (set, NULL);
+  pthread_mutex_unlock (&set->lock);
   for (t = old; t < tags && any_free (s); ++t)
     wake_one (set);
   return 0;

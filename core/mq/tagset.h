@@ -81,6 +81,13 @@ int tag_user_add (struct tagset *set, const char *name,
 /* The user holds no tag. */
 void tag_user_remove (struct tag_user *user);
 
+/* Nobody else uses the set: it is private, and no other user has ever joined. */
+bool tag_user_is_alone (const struct tag_user *user);
+/* A user that is alone may keep tags that it does not use for the moment, if it gives
+   them back on this call: another user joins, or the size changes.  Called by any thread,
+   with a lock of the set held: the function gives back and nothing else. */
+void tag_user_may_keep (struct tag_user *user, void (*give_back) (void *opaque));
+
 /* Starts the thread that listens for other processes.  Called from the first
    request on by itself; after a fork. */
 void tag_user_start (struct tag_user *user);
@@ -97,6 +104,7 @@ int tag_get_reserved (struct tag_user *user);
 /* Gives a tag back (of either kind) and wakes nobody: follow with tag_pass_on
    once this user has looked whether it needs the tag itself. */
 void tag_put (struct tag_user *user, int tag);
+void tag_put_batch (struct tag_user *user, const int *tags, unsigned n);
 
 /* True when somebody who waits holds fewer tags than this user, so that a tag
    just given back should go there first. */

@@ -21,6 +21,33 @@ complete_into_mq (void *queue, struct mq_request **rq, unsigned n)
   mq_complete_batch (queue, rq, n, 0);
 }
 
+static void *
+zeroed (size_t alignment, size_t size)
+{
+  void *p = aligned_alloc (alignment, DIV_ROUND_UP (size, alignment) * alignment);
+
+  if (p == NULL)
+    abort ();
+  return memset (p, 0, size);
+}
+
+struct device *
+device_new (void)
+{
+  return zeroed (_Alignof (struct device), sizeof (struct device));
+}
+
+uint64_t
+device_commands (struct device *d)
+{
+  uint64_t n = 0;
+  unsigned i;
+
+  for (i = 0; i < ARRAY_SIZE (d->commands); ++i)
+    n += atomic_load (&d->commands[i].n);
+  return MAX (n, 1);
+}
+
 static void
 enqueue_locked (struct device *d, struct mq_request *rq, uint64_t t)
 {
@@ -52,7 +79,7 @@ device_issue (void *opaque, struct mq_request **rq, unsigned n)
   bool was_empty;
   unsigned i;
 
-  atomic_fetch_add_explicit (&d->commands, n, memory_order_relaxed);
+  atomic_fetch_add_explicit (&d->commands[rq[0]->hwq % 16].n, n, memory_order_relaxed);
   if (d->at_once) {
     if (d->bdev)
       read_each (d->bdev, rq, n);
@@ -236,7 +263,7 @@ start_submitter (struct submitter *s, const struct load *load, unsigned number, 
   s->load = load;
   s->number = number;
   s->stop = stop;
-  s->ios = calloc (load->depth, sizeof *s->ios);
+  s->ios = zeroed (128, load->depth * sizeof *s->ios);
   if (load->depth == 1)
     s->samples_us = malloc (BENCH_MAX_SAMPLES * sizeof *s->samples_us);
   pthread_mutex_init (&s->lock, NULL);
@@ -302,11 +329,10 @@ cpu_seconds (void)
 void
 run_load (const struct load *load, struct result *r)
 {
-  struct submitter *s = calloc (load->submitters, sizeof *s);
+  struct submitter *s = zeroed (_Alignof (struct submitter), load->submitters * sizeof *s);
   const double cpu = cpu_seconds ();
   const uint64_t began = now ();
   atomic_bool stop = false;
-  double seconds;
   unsigned i;
 
   memset (r, 0, sizeof *r);
@@ -318,9 +344,10 @@ run_load (const struct load *load, struct result *r)
     r->done += s[i].done;
     pthread_mutex_unlock (&s[i].lock);
   }
-  seconds = (now () - began) / 1e9;
-  r->iops = r->done / seconds;
-  r->cpu_us_per_io = (cpu_seconds () - cpu) * 1e6 / MAX (r->done, 1);
+  r->seconds = (now () - began) / 1e9;
+  r->cpu_seconds = cpu_seconds () - cpu;
+  r->iops = r->done / r->seconds;
+  r->cpu_us_per_io = r->cpu_seconds * 1e6 / MAX (r->done, 1);
   atomic_store (&stop, true);
   for (i = 0; i < load->submitters; ++i)
     stop_submitter (&s[i], i, r);

@@ -36,9 +36,11 @@ struct device {
   unsigned next_unit;
   bool stop;
   pthread_t thread;
-  atomic_ullong commands, requests;
+  struct { _Alignas (128) atomic_ullong n; } commands[16]; /* by hwq */
 };
 
+struct device *device_new (void);
+uint64_t device_commands (struct device *d);
 void device_start (struct device *d);
 void device_stop (struct device *d);
 void device_issue (void *device, struct mq_request **rq, unsigned n);
@@ -63,7 +65,7 @@ struct load {
 #define BENCH_MAX_SAMPLES 200000
 
 struct submitter {
-  const struct load *load;
+  _Alignas (128) const struct load *load; /* each on cache lines of its own */
   unsigned number;
   pthread_t thread;
   struct io *ios;
@@ -78,7 +80,7 @@ struct submitter {
 };
 
 struct result {
-  double iops, cpu_us_per_io;
+  double iops, cpu_us_per_io, seconds, cpu_seconds;
   double p99_us[256];           /* of the first submitters, where depth is 1 */
   uint64_t done;
   uint64_t done_by[256];

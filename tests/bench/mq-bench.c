@@ -20,7 +20,10 @@
 #include "scsi/disk.h"
 #include "transport/transport.h"
 
-static double seconds = 0.3;
+#define SLICES 4
+
+static double seconds = 0.6;
+static bool verbose;
 static unsigned rounds = 5;
 static const char *only;
 
@@ -47,6 +50,10 @@ struct measured {
   struct result r;
   struct mq_stats stats;        /* of all queues together */
   double requests_per_command;
+
+  /* Of all slices of a round. */
+  double seconds, cpu_seconds;
+  uint64_t done, useless_runs, longest_turn_ns, longest_wait_ns;
 };
 
 static void *
@@ -95,14 +102,14 @@ complete_in_own_queue (void *queue, struct mq_request **rq, unsigned n)
 static void
 measure (const struct set_up *u, struct measured *m)
 {
-  struct device *d = calloc (1, sizeof *d);
+  struct device *d = device_new ();
   struct tagset *set[64] = { NULL };
   struct mq *mq[65] = { NULL };
   struct mq_options o;
   struct load load = {
     .submit = submit_to_mq, .queue_of = queue_of, .opaque = mq,
     .submitters = u->submitters, .depth = u->depth, .batch = u->batch, .hwqs = u->hwqs,
-    .sequential = u->sequential, .dir = u->dir, .class_of = u->class_of, .seconds = seconds,
+    .sequential = u->sequential, .dir = u->dir, .class_of = u->class_of, .seconds = seconds / SLICES,
   };
   unsigned i;
 
@@ -130,7 +137,7 @@ measure (const struct set_up *u, struct measured *m)
     mq_destroy (mq[i]);
   }
   m->requests_per_command = (double) (m->stats.total.completed + m->stats.total.merged) /
-    MAX (atomic_load (&d->commands), 1);
+    device_commands (d);
   for (i = 0; i < 64; ++i)
     if (set[i])
       tagset_close (set[i]);
@@ -140,37 +147,66 @@ measure (const struct set_up *u, struct measured *m)
 /* -- pairs ------------------------------------------------------------------------------------ */
 
 struct pair {
-  double a, b, ratio, cpu_ratio;
-  struct measured last_a, last_b;
-  uint64_t useless_a;
+  double a, b, ratio, cpu_a, cpu_b, cpu_ratio;
+  uint64_t useless_a, useless_b;
   uint64_t longest_turn_a, longest_wait_a;
 };
 
-/* A and B in turns; the one that begins changes from round to round. */
+/* Adds one more slice of a measurement to what the round has. */
+static void
+measure_slice (const struct set_up *u, struct measured *sum)
+{
+  struct measured m;
+
+  measure (u, &m);
+  sum->seconds += m.r.seconds;
+  sum->cpu_seconds += m.r.cpu_seconds;
+  sum->done += m.r.done;
+  sum->useless_runs += m.stats.total.useless_runs;
+  sum->longest_turn_ns = MAX (sum->longest_turn_ns, m.stats.longest_turn_ns);
+  sum->longest_wait_ns = MAX (sum->longest_wait_ns, m.stats.longest_wait_ns);
+  sum->r = m.r;
+  sum->stats = m.stats;
+}
+
+/* A and B in turns, in slices (A B B A A B B A): what disturbs the machine for a
+   while disturbs both alike. */
 static void
 compare (const struct set_up *a, const struct set_up *b, struct pair *p)
 {
-  double va[32], vb[32], ratio[32], cpu[32];
-  unsigned i;
+  double va[32], vb[32], ratio[32], cpu[32], cpu_a[32], cpu_b[32];
+  unsigned i, slice;
 
   memset (p, 0, sizeof *p);
   for (i = 0; i < rounds; ++i) {
-    if (i % 2 == 0)
-      measure (a, &p->last_a);
-    measure (b, &p->last_b);
-    if (i % 2 == 1)
-      measure (a, &p->last_a);
-    va[i] = p->last_a.r.iops;
-    vb[i] = p->last_b.r.iops;
+    struct measured ma = { .done = 0 }, mb = { .done = 0 };
+
+    for (slice = 0; slice < SLICES; ++slice) {
+      if (slice % 2 == 0)
+        measure_slice (a, &ma);
+      measure_slice (b, &mb);
+      if (slice % 2 == 1)
+        measure_slice (a, &ma);
+    }
+    va[i] = ma.done / ma.seconds;
+    vb[i] = mb.done / mb.seconds;
     ratio[i] = va[i] / vb[i];
-    cpu[i] = p->last_a.r.cpu_us_per_io / p->last_b.r.cpu_us_per_io;
-    p->useless_a += p->last_a.stats.total.useless_runs;
-    p->longest_turn_a = MAX (p->longest_turn_a, p->last_a.stats.longest_turn_ns);
-    p->longest_wait_a = MAX (p->longest_wait_a, p->last_a.stats.longest_wait_ns);
+    cpu_a[i] = ma.cpu_seconds * 1e6 / ma.done;
+    cpu_b[i] = mb.cpu_seconds * 1e6 / mb.done;
+    cpu[i] = cpu_a[i] / cpu_b[i];
+    p->useless_a += ma.useless_runs;
+    p->useless_b += mb.useless_runs;
+    p->longest_turn_a = MAX (p->longest_turn_a, ma.longest_turn_ns);
+    p->longest_wait_a = MAX (p->longest_wait_a, ma.longest_wait_ns);
+    if (verbose)
+      printf ("    %.0f / %.0f = %.3f; CPU us %.3f / %.3f = %.3f; busy %.2f %.2f\n", va[i], vb[i], ratio[i],
+              cpu_a[i], cpu_b[i], cpu[i], ma.cpu_seconds / ma.seconds, mb.cpu_seconds / mb.seconds);
   }
   p->a = median (va, rounds);
   p->b = median (vb, rounds);
   p->ratio = median (ratio, rounds);
+  p->cpu_a = median (cpu_a, rounds);
+  p->cpu_b = median (cpu_b, rounds);
   p->cpu_ratio = median (cpu, rounds);
 }
 
@@ -179,7 +215,7 @@ static void
 by_cpu (const struct pair *p)
 {
   printf ("    by CPU time: %.3f (%.2f and %.2f us a request)\n", 1 / p->cpu_ratio,
-          p->last_a.r.cpu_us_per_io, p->last_b.r.cpu_us_per_io);
+          p->cpu_a, p->cpu_b);
 }
 
 static void
@@ -214,7 +250,7 @@ shared_map (void)
   compare (&shared, &apart, &p);
   line ("shared map / per-queue maps, deadline, 128 tags", p.a, p.b, p.ratio, ">= 0.99",
         p.ratio >= 0.99);
-  line ("  CPU per I/O, us", p.last_a.r.cpu_us_per_io, p.last_b.r.cpu_us_per_io, p.cpu_ratio,
+  line ("  CPU per I/O, us", p.cpu_a, p.cpu_b, p.cpu_ratio,
         "<= 1.05", p.cpu_ratio <= 1.05);
 }
 
@@ -260,7 +296,7 @@ completing_queue (void)
     snprintf (text, sizeof text, "run=own / run=all, %u queues, deadline", hwqs);
     line (text, p.a, p.b, p.ratio, ">= 2.2", p.ratio >= 2.2);
     by_cpu (&p);
-    line ("  useless runs of run=own", p.useless_a, p.last_b.stats.total.useless_runs, 0, "0",
+    line ("  useless runs of run=own", p.useless_a, p.useless_b, 0, "0",
           p.useless_a == 0);
   }
 }
@@ -417,7 +453,7 @@ same_queue (void *opaque, unsigned submitter)
 static double
 measure_classic (const struct set_up *u, double *requests_per_command)
 {
-  struct device *d = calloc (1, sizeof *d);
+  struct device *d = device_new ();
   struct classic *c = calloc (1, sizeof *c);
   const struct dl_limits limits = { .max_sectors = 2048, .max_segments = 128 };
   struct load load = {
@@ -440,7 +476,7 @@ measure_classic (const struct set_up *u, double *requests_per_command)
   device_start (d);
   run_load (&load, &r);
   device_stop (d);
-  *requests_per_command = (double) r.done / MAX (atomic_load (&d->commands), 1);
+  *requests_per_command = (double) r.done / device_commands (d);
   free (c);
   free (d);
   return r.iops;
@@ -547,7 +583,7 @@ open_emulated_drive (void)
   struct transport t;
   struct bdev *bdev;
 
-  if (transport_open ("emu:ram:size=256M,zone_size=4M,conventional=64", 0, &t, &err) == -1 ||
+  if (transport_open ("emu:ram:size=256M,zone_size=4M,conventional=64,fake_rw=1", 0, &t, &err) == -1 ||
       disk_open (&t, &options, &bdev, &err) == -1) {
     printf ("the emulated drive: %s\n", err.message);
     return NULL;
@@ -604,7 +640,7 @@ struct client {
 static void
 run_client (const struct client *c, struct tagset *set, double *p99, double *iops)
 {
-  struct device *d = calloc (1, sizeof *d);
+  struct device *d = device_new ();
   struct mq_options o;
   struct load load = {
     .submit = submit_to_mq, .queue_of = same_queue, .submitters = 1, .depth = c->depth,
@@ -751,7 +787,7 @@ submit_as_second (void *queue, struct mq_request **rq, unsigned n)
 static double
 polite_hwq_p99 (bool with_greedy, enum mq_sched sched)
 {
-  struct device *d = calloc (1, sizeof *d);
+  struct device *d = device_new ();
   struct tagset *set = bench_tagset (32, NULL);
   struct two_hwqs g = { .greedy = true };
   struct load load = {
@@ -809,7 +845,7 @@ fair_connections (void)
 static void
 inline_loop (unsigned n)
 {
-  struct device *d = calloc (1, sizeof *d);
+  struct device *d = device_new ();
   struct tagset *set = bench_tagset (64, NULL);
   struct mq_options o;
   struct mq *mq;
@@ -886,6 +922,7 @@ main (int argc, char **argv)
   static const struct option long_options[] = {
     { "seconds", required_argument, NULL, 's' },
     { "rounds", required_argument, NULL, 'r' },
+    { "verbose", no_argument, NULL, 'v' },
     { "only", required_argument, NULL, 'o' },
     { "inline-loop", required_argument, NULL, 'i' },
     { NULL, 0, NULL, 0 }
@@ -899,6 +936,7 @@ main (int argc, char **argv)
     switch (c) {
     case 's': seconds = strtod (optarg, NULL); break;
     case 'r': rounds = MAX (1, MIN (31, atoi (optarg))); break;
+    case 'v': verbose = true; break;
     case 'o': only = optarg; break;
     case 'i': inline_loop (atoi (optarg)); return 0;
     default:

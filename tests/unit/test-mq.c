@@ -109,6 +109,7 @@ set_up (void)
 static void
 destroy (void)
 {
+  mq_check_idle (mq);
   tagset_check_idle (set);
   mq_destroy (mq);
   tagset_close (set);

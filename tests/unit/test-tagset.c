@@ -273,6 +273,24 @@ START_TEST (with_more_users_than_tags_they_take_turns)
 }
 END_TEST
 
+START_TEST (a_larger_set_wakes_those_who_wait)
+{
+  struct tagset *set = open_private (1);
+  struct tag_user *user = add_user (set, 0), *other = add_user (set, 1);
+  int tag = tag_get (user, 0, 0);
+
+  ck_assert_int_ne (tag, -1);
+  ck_assert_int_eq (tag_get (other, 0, 0), -1);
+  tag_wait (other);
+  ck_assert_int_eq (tagset_resize (set, 8, &err), 0);
+  ck_assert_int_eq (atomic_load (&woken[1]), 1);
+  tag_put (user, tag);
+  tag_user_remove (other);
+  tag_user_remove (user);
+  tagset_close (set);
+}
+END_TEST
+
 START_TEST (a_freed_tag_wakes_one_waiter)
 {
   struct tagset *set = open_private (8);
@@ -313,6 +331,10 @@ START_TEST (shrinking_takes_effect_as_tags_come_back_and_growing_at_once)
   ck_assert_int_eq (tagset_resize (set, 40, &err), 0);
   ck_assert_uint_eq (take_all (user, tags, 64), 40);
   put_all (user, tags, 40);
+  /* With nothing in use no hint of the tags above the depth is left. */
+  ck_assert_int_eq (tagset_resize (set, 3, &err), 0);
+  tagset_check_idle (set);
+  ck_assert_int_eq (tagset_resize (set, 40, &err), 0);
   ck_assert_int_eq (tagset_resize (set, 0, &err), -1);
   sh_error_clear (&err);
   ck_assert_int_eq (tagset_resize (set, 100000, &err), -1);
@@ -722,6 +744,7 @@ main (void)
   tcase_add_test (tc, a_user_gets_its_share_back_as_fast_as_tags_are_freed);
   tcase_add_test (tc, a_user_that_is_idle_for_a_second_costs_nothing);
   tcase_add_test (tc, with_more_users_than_tags_they_take_turns);
+  tcase_add_test (tc, a_larger_set_wakes_those_who_wait);
   tcase_add_test (tc, a_freed_tag_wakes_one_waiter);
   tcase_add_test (tc, shrinking_takes_effect_as_tags_come_back_and_growing_at_once);
   suite_add_tcase (s, tc);
