@@ -378,13 +378,19 @@ run_all_hwqs (struct mq *mq)
     mq_run_queue_anyway (mq, &mq->hwq[i]);
 }
 
+/* Somebody waits here, or may be waiting elsewhere. */
+static inline bool
+must_unpark (uint64_t state)
+{
+  return __builtin_expect ((state & (STATE_EXPRESS | STATE_QUEUED)) != STATE_EXPRESS, 0);
+}
+
 /* n tags came back from `hwq`, whose requests have left `state`. */
 static inline void
 after_completion (struct mq *mq, struct hwq *hwq, uint64_t state, unsigned n)
 {
-  if (__builtin_expect ((state & (STATE_EXPRESS | STATE_QUEUED)) == STATE_EXPRESS, 1))
-    return;                     /* nobody waits here, and there is nobody else */
-  express_unpark_hwq (mq, hwq);
+  if (!must_unpark (state))
+    return;
   if (atomic_load_explicit (&mq->run, memory_order_relaxed) == MQ_RUN_ALL)
     while (n--)
       run_all_hwqs (mq);
@@ -429,6 +435,8 @@ mq_complete (struct mq *mq, struct mq_request *rq, int error)
 
   part_with_tag (mq, hwq, rq->tag);
   state = leave (mq, hwq, rq);
+  if (must_unpark (state))
+    express_unpark_hwq (mq, hwq);
   end_io (mq, rq, error);
   after_completion (mq, hwq, state, 1);
 }
@@ -469,34 +477,38 @@ leave_counters_of (struct mq *mq, struct mq_request **rq, unsigned n)
   return less;
 }
 
-/* Of one hwq, 64 at most. */
-static void
-complete_some (struct mq *mq, struct mq_request **rq, unsigned n, int error)
+/* How many, 64 at most, from the first on are of its hwq. */
+static unsigned
+of_one_hwq (struct mq_request **rq, unsigned n)
 {
-  struct hwq *hwq = &mq->hwq[rq[0]->hwq];
-  uint64_t state, less;
-  unsigned i;
+  unsigned same = 1;
 
-  part_with_tags (mq, rq, n);
-  less = leave_counters_of (mq, rq, n);
-  state = less ? atomic_fetch_sub (&mq->state, less) : atomic_load (&mq->state);
-  for (i = 0; i < n; ++i)
-    end_io (mq, rq[i], error);
-  after_completion (mq, hwq, state, n);
+  while (same < n && same < 64 && rq[same]->hwq == rq[0]->hwq)
+    ++same;
+  return same;
 }
 
 void
 mq_complete_batch (struct mq *mq, struct mq_request **rq, unsigned n, int error)
 {
+  struct hwq *hwq = &mq->hwq[rq[0]->hwq];
+  uint64_t state, less = 0;
   unsigned i, same;
 
   for (i = 0; i < n; i += same) {
-    const unsigned hwq = rq[i]->hwq;
-
-    for (same = 1; same < 64 && i + same < n && rq[i + same]->hwq == hwq; ++same)
-      ;
-    complete_some (mq, rq + i, same, error);
+    same = of_one_hwq (rq + i, n - i);
+    part_with_tags (mq, rq + i, same);
+    less += leave_counters_of (mq, rq + i, same);
   }
+  state = less ? atomic_fetch_sub (&mq->state, less) : atomic_load (&mq->state);
+  if (must_unpark (state))
+    for (i = 0; i < n; i += same) {
+      same = of_one_hwq (rq + i, n - i);
+      express_unpark_hwq (mq, &mq->hwq[rq[i]->hwq]);
+    }
+  for (i = 0; i < n; ++i)
+    end_io (mq, rq[i], error);
+  after_completion (mq, hwq, state, n);
 }
 
 /* -- requests that the device refused -------------------------------------------------------------- */

@@ -280,7 +280,7 @@ static void
 completing_queue (void)
 {
   struct set_up own = {
-    .queues = 1, .tags = 32, .hwqs = 24, .submitters = 24, .depth = 32, .batch = 4,
+    .queues = 1, .tags = 32, .hwqs = 24, .submitters = 24, .depth = 32, .batch = 16,
     .latency_ns = 0, .units = 32,
   };
   struct set_up all;
