@@ -13,472 +13,6 @@
 #define LOOK_NS (100 * NS_PER_MS)
 #define UNSERVED_LOOKS 8
 
-static struct mq_request *
-of_link (struct list *link)
-{
-  return LIST_ENTRY (link, struct mq_request, link);
-}
-
-static struct mq_request *
-of_dl (struct dl_request *dl)
-{
-  return LIST_ENTRY (dl, struct mq_request, dl);
-}
-
-static struct hwq *
-of_busy (struct list *link)
-{
-  return LIST_ENTRY (link, struct hwq, busy);
-}
-
-static bool
-is_deadline (struct mq *mq)
-{
-  return atomic_load_explicit (&mq->sched, memory_order_relaxed) == MQ_DEADLINE;
-}
-
-/* -- merging ---------------------------------------------------------------------- */
-
-/* `low`'s chain goes before `high`'s; `leader` is who stays. */
-static void
-chain (struct mq_request *leader, struct mq_request *low, struct mq_request *high)
-{
-  struct mq_request *first = low->first, *last = high->last_merged;
-
-  low->last_merged->next_merged = high->first;
-  leader->first = first;
-  leader->last_merged = last;
-}
-
-/* `rq`, which `state` does not count, is part of another request from now on. */
-static void
-count_merged_uncounted (struct mq *mq, struct mq_request *rq)
-{
-  mq_count (&mq->merged[rq->dl.prio_class]);
-  mq_count (&mq->hwq[rq->hwq].merged);
-  if (rq->counted_async)
-    atomic_fetch_sub (&mq->async_inside[rq->dl.prio_class], 1);
-  rq->counted_async = false;
-}
-
-static void
-count_merged (struct mq *mq, struct mq_request *rq)
-{
-  atomic_fetch_sub (&mq->state, STATE_ONE (rq->dl.prio_class));
-  count_merged_uncounted (mq, rq);
-}
-
-static void
-unlist (struct mq *mq, struct mq_request *rq)
-{
-  struct hwq *hwq = &mq->hwq[rq->hwq];
-
-  list_remove (&rq->link);
-  if (list_empty (&hwq->queued))
-    list_remove (&hwq->busy);
-  rq->place = MQ_OUTSIDE;
-  mq->nr_sched--;
-}
-
-/* The grown request may now touch its neighbours. */
-static void
-join_neighbours (struct mq *mq, struct mq_request *rq)
-{
-  struct dl_request *gone, *by;
-
-  while ((gone = dl_join (&mq->dl, &rq->dl, &by)) != NULL) {
-    struct mq_request *absorbed = of_dl (gone);
-
-    rq = of_dl (by);
-    chain (rq, rq, absorbed);
-    dl_count_completed (&mq->dl, gone->prio_class);
-    unlist (mq, absorbed);
-    count_merged (mq, absorbed);
-  }
-}
-
-static bool
-merge_into_queued (struct mq *mq, struct mq_request *rq)
-{
-  struct dl_request *found;
-  struct mq_request *leader;
-  enum dl_merge how;
-
-  how = dl_find_merge (&mq->dl, &rq->dl, &found);
-  if (how == DL_NO_MERGE)
-    return false;
-  leader = of_dl (found);
-  if (how == DL_BACK_MERGE)
-    chain (leader, leader, rq);
-  else
-    chain (leader, rq, leader);
-  dl_merge (&mq->dl, how, found, rq->dl.nr_sectors, rq->dl.nr_segments);
-  count_merged (mq, rq);
-  join_neighbours (mq, leader);
-  return true;
-}
-
-/* -- into the scheduler --------------------------------------------------------------- */
-
-static void
-insert (struct mq *mq, struct mq_request *rq)
-{
-  struct hwq *hwq = &mq->hwq[rq->hwq];
-
-  if (list_empty (&hwq->queued))
-    list_push_back (&mq->busy, &hwq->busy);
-  if (rq->at_head)
-    list_push_front (&hwq->queued, &rq->link);
-  else
-    list_push_back (&hwq->queued, &rq->link);
-  rq->place = MQ_IN_SCHED;
-  mq->nr_sched++;
-  if (is_deadline (mq))
-    dl_insert (&mq->dl, &rq->dl, rq->at_head, rq->arrived_ns);
-  rq->at_head = false;
-}
-
-/* Is the window of its class full?  What is inside: counted, and not held. */
-static bool
-window_full (struct mq *mq, struct mq_request *rq)
-{
-  const unsigned c = rq->dl.prio_class;
-  const unsigned inside = STATE_COUNT (atomic_load (&mq->state), c);
-
-  if (inside - mq->held[c] > atomic_load_explicit (&mq->depth, memory_order_relaxed))
-    return true;
-  if (rq->dl.dir == DL_READ || rq->counted_async || !atomic_load (&mq->async_limited))
-    return false;
-  if (atomic_load (&mq->async_inside[c]) >= atomic_load (&mq->async_depth))
-    return true;
-  atomic_fetch_add (&mq->async_inside[c], 1);
-  rq->counted_async = true;
-  return false;
-}
-
-static void
-hold (struct mq *mq, struct mq_request *rq)
-{
-  const unsigned c = rq->dl.prio_class, d = rq->dl.dir;
-  struct hwq *hwq = &mq->hwq[rq->hwq];
-
-  if (list_empty (&hwq->held[c][d]))
-    list_push_back (&mq->held_ring[c][d], &hwq->held_link[c][d]);
-  list_push_back (&hwq->held[c][d], &rq->link);
-  rq->place = MQ_HELD;
-  mq->held[c]++;
-  mq->nr_held++;
-}
-
-static void
-unhold (struct mq *mq, struct mq_request *rq)
-{
-  const unsigned c = rq->dl.prio_class, d = rq->dl.dir;
-  struct hwq *hwq = &mq->hwq[rq->hwq];
-
-  list_remove (&rq->link);
-  if (list_empty (&hwq->held[c][d]))
-    list_remove (&hwq->held_link[c][d]);
-  rq->place = MQ_OUTSIDE;
-  mq->held[c]--;
-  mq->nr_held--;
-}
-
-static void
-enqueue (struct mq *mq, struct mq_request *rq)
-{
-  if (rq->at_head) {
-    insert (mq, rq);
-    return;
-  }
-  if (is_deadline (mq) && merge_into_queued (mq, rq))
-    return;
-  if (window_full (mq, rq))
-    hold (mq, rq);
-  else
-    insert (mq, rq);
-}
-
-/* Requests of one class and direction that a full window kept out, one of each
-   hwq in turn. */
-static void
-admit_class (struct mq *mq, unsigned c, unsigned d)
-{
-  struct list *ring = &mq->held_ring[c][d], *link;
-
-  while (!list_empty (ring)) {
-    struct hwq *hwq = LIST_ENTRY (ring->next, struct hwq, held_link[c][d]);
-    struct mq_request *rq = of_link (hwq->held[c][d].next);
-
-    unhold (mq, rq);
-    if (window_full (mq, rq)) {
-      /* Back to where it was: first of its hwq, its hwq first of the ring. */
-      if (list_empty (&hwq->held[c][d]))
-        list_push_front (ring, &hwq->held_link[c][d]);
-      list_push_front (&hwq->held[c][d], &rq->link);
-      rq->place = MQ_HELD;
-      mq->held[c]++;
-      mq->nr_held++;
-      return;
-    }
-    link = &hwq->held_link[c][d];
-    if (!list_empty (&hwq->held[c][d])) {
-      list_remove (link);
-      list_push_back (ring, link);
-    }
-    if (!is_deadline (mq) || !merge_into_queued (mq, rq))
-      insert (mq, rq);
-  }
-}
-
-static void
-admit_held (struct mq *mq)
-{
-  unsigned c, d;
-
-  for (c = 0; c < DL_NR_CLASSES && mq->nr_held; ++c)
-    for (d = 0; d < DL_NR_DIRS; ++d)
-      admit_class (mq, c, d);
-}
-
-/* -- zones ------------------------------------------------------------------------------- */
-
-/* Any thread. */
-bool
-mq_zone_try_own (struct mq *mq, struct mq_request *rq)
-{
-  uint8_t quiet = ZONE_QUIET;
-
-  if (!atomic_compare_exchange_strong (&mq->zone_state[rq->zone], &quiet, ZONE_BUSY))
-    return false;
-  rq->owns_zone = true;
-  return true;
-}
-
-/* Of a request that `state` does not count. */
-static void
-change_class_uncounted (struct mq *mq, struct mq_request *rq, enum dl_class class)
-{
-  if (rq->counted_async) {
-    atomic_fetch_add (&mq->async_inside[class], 1);
-    atomic_fetch_sub (&mq->async_inside[rq->dl.prio_class], 1);
-  }
-  rq->dl.prio_class = class;
-}
-
-static void
-change_class (struct mq *mq, struct mq_request *rq, enum dl_class class)
-{
-  atomic_fetch_add (&mq->state, STATE_ONE (class));
-  atomic_fetch_sub (&mq->state, STATE_ONE (rq->dl.prio_class));
-  change_class_uncounted (mq, rq, class);
-}
-
-/* Moves a waiting request to a better class. */
-static void
-lend_class (struct mq *mq, struct mq_request *rq, enum dl_class class)
-{
-  if (rq->place == MQ_HELD) {
-    unhold (mq, rq);
-    change_class (mq, rq, class);
-    insert (mq, rq);
-    return;
-  }
-  assert (rq->place == MQ_IN_SCHED);
-  if (rq->dl.state != DL_OUT) {
-    dl_withdraw (&mq->dl, &rq->dl);
-    change_class (mq, rq, class);
-    dl_insert (&mq->dl, &rq->dl, false, rq->arrived_ns);
-  }
-  else
-    change_class (mq, rq, class);
-}
-
-/* The write that has `zone`, if it still waits; NULL once it is in flight. */
-static struct mq_request *
-waiting_owner (struct mq *mq, uint32_t zone)
-{
-  struct list *h, *l;
-  unsigned i, c;
-
-  for (h = mq->busy.next; h != &mq->busy; h = h->next)
-    for (l = of_busy (h)->queued.next; l != &of_busy (h)->queued; l = l->next)
-      if (of_link (l)->owns_zone && of_link (l)->zone == zone)
-        return of_link (l);
-  for (i = 0; i < mq->nr_hwqs && mq->nr_held; ++i)
-    for (c = 0; c < DL_NR_CLASSES; ++c)
-      for (l = mq->hwq[i].held[c][DL_WRITE].next; l != &mq->hwq[i].held[c][DL_WRITE]; l = l->next)
-        if (of_link (l)->owns_zone && of_link (l)->zone == zone)
-          return of_link (l);
-  return NULL;
-}
-
-/* A plugged request is not counted as populated: it holds nothing that a lower
-   class could be waiting for.  What it waits for gets its class. */
-static void
-plug (struct mq *mq, struct mq_request *rq, uint32_t zone)
-{
-  const enum dl_class class = rq->dl.prio_class;
-  struct mq_request *owner;
-  uint64_t state;
-
-  list_push_back (&mq->plugged, &rq->link);
-  rq->place = MQ_PLUGGED;
-  rq->waits_for_zone = zone;
-  mq->nr_plugged++;
-  state = atomic_fetch_sub (&mq->state, STATE_ONE (class)) & STATE_COUNTS;
-  if (state >> STATE_SHIFT (class + 1) == 0)
-    return;                     /* nobody of a lower class is inside */
-  owner = waiting_owner (mq, zone);
-  if (owner && owner->dl.prio_class > class)
-    lend_class (mq, owner, class);
-}
-
-static bool
-anyone_waits_for (struct mq *mq, uint32_t zone)
-{
-  struct list *l;
-
-  for (l = mq->plugged.next; l != &mq->plugged; l = l->next)
-    if (of_link (l)->waits_for_zone == zone)
-      return true;
-  return false;
-}
-
-/* Nobody is inside the zone and nobody waits for it: true.  Else whoever leaves
-   it will know that somebody waits. */
-static bool
-quiet_or_announce (struct mq *mq, uint32_t zone)
-{
-  _Atomic uint8_t *state = &mq->zone_state[zone];
-  uint8_t old = atomic_load (state);
-
-  do {
-    if (old == ZONE_QUIET)
-      return true;
-    /* Who waited has been taken back. */
-    if (old == ZONE_WAITED_FOR && !anyone_waits_for (mq, zone)) {
-      if (atomic_compare_exchange_strong (state, &old, ZONE_QUIET))
-        return true;
-      continue;
-    }
-  } while (!atomic_compare_exchange_weak (state, &old, old | ZONE_WAITED_FOR));
-  return false;
-}
-
-/* The zone is ours, or somebody knows that we wait for it. */
-static bool
-own_or_announce (struct mq *mq, struct mq_request *rq)
-{
-  while (quiet_or_announce (mq, rq->zone))
-    if (mq_zone_try_own (mq, rq))
-      return true;
-  return false;
-}
-
-/* A write to a sequential zone: where it has to wait, it is plugged. */
-static bool
-may_write_zone (struct mq *mq, struct mq_request *rq)
-{
-  uint32_t before;
-
-  if (rq->zone == MQ_NO_ZONE || rq->owns_zone)
-    return true;
-  if (!own_or_announce (mq, rq)) {
-    plug (mq, rq, rq->zone);
-    return false;
-  }
-  before = mq_zone_before (mq, rq);
-  if (before == MQ_NO_ZONE || quiet_or_announce (mq, before))
-    return true;
-  plug (mq, rq, before);
-  return false;
-}
-
-static void
-unplug (struct mq *mq, struct mq_request *rq)
-{
-  list_remove (&rq->link);
-  rq->place = MQ_OUTSIDE;
-  mq->nr_plugged--;
-}
-
-/* What else waits for the zone: joins `rq` where it continues it, else lends it its
-   class.  True when something is left. */
-static bool
-gather_followers (struct mq *mq, struct mq_request *rq)
-{
-  const struct dl_limits *limits = &mq->dl.limits;
-  struct list *l, *next;
-  bool left = false;
-
-  for (l = mq->plugged.next; l != &mq->plugged; l = next) {
-    struct mq_request *f = of_link (l);
-
-    next = l->next;
-    if (f->waits_for_zone != rq->zone)
-      continue;
-    if (f->zone != rq->zone) {  /* the first of the zone behind */
-      left = true;
-      continue;
-    }
-    if (f->dl.prio_class < rq->dl.prio_class)
-      change_class_uncounted (mq, rq, f->dl.prio_class);
-    if (!left && rq->dl.mergeable && f->dl.mergeable &&
-        f->dl.merge_key == rq->dl.merge_key &&
-        f->dl.sector == rq->dl.sector + rq->dl.nr_sectors &&
-        rq->dl.nr_sectors + f->dl.nr_sectors <= limits->max_sectors &&
-        rq->dl.nr_segments + f->dl.nr_segments <= limits->max_segments) {
-      unplug (mq, f);
-      chain (rq, rq, f);
-      rq->dl.nr_sectors += f->dl.nr_sectors;
-      rq->dl.nr_segments += f->dl.nr_segments;
-      count_merged_uncounted (mq, f);
-      continue;
-    }
-    left = true;
-  }
-  return left;
-}
-
-/* The zone that `rq` waited for is free.  If that is its own it gets it; if it is the one
-   before, others may be waiting for that one too. */
-static void
-release (struct mq *mq, struct mq_request *rq)
-{
-  unplug (mq, rq);
-  if (!rq->owns_zone) {
-    atomic_store (&mq->zone_state[rq->zone], ZONE_BUSY);
-    rq->owns_zone = true;
-  }
-  if (gather_followers (mq, rq))
-    atomic_fetch_or (&mq->zone_state[rq->zone], ZONE_WAITED_FOR);
-  atomic_fetch_add (&mq->state, STATE_ONE (rq->dl.prio_class));
-  enqueue (mq, rq);
-}
-
-/* Zones whose write is done: the next in order of arrival gets each.  Only the
-   dispatcher takes a zone out of this state. */
-static void
-release_plugged (struct mq *mq)
-{
-  struct list *l, *next;
-
-  atomic_store (&mq->zones_released, false);
-  for (l = mq->plugged.next; l != &mq->plugged; l = next) {
-    struct mq_request *rq = of_link (l);
-    const uint32_t zone = rq->waits_for_zone;
-
-    next = l->next;
-    if (atomic_load (&mq->zone_state[zone]) != ZONE_WAITED_FOR)
-      continue;
-    release (mq, rq);
-    if (zone != rq->zone)
-      quiet_or_announce (mq, zone);
-    next = mq->plugged.next;    /* others may have gone with it */
-  }
-}
-
 /* -- from outside --------------------------------------------------------------------------- */
 
 static void
@@ -495,8 +29,8 @@ place (struct mq *mq, struct mq_request *rq, uint64_t now)
     rq->place = MQ_IN_DIRECT;
     mq->nr_direct++;
   }
-  else if (may_write_zone (mq, rq))
-    enqueue (mq, rq);
+  else if (mq_may_write_zone (mq, rq))
+    mq_enqueue (mq, rq);
 }
 
 static void
@@ -635,7 +169,7 @@ pull_direct (struct mq *mq, struct batch *b)
   bool refused = false;
 
   for (l = mq->direct.next; l != &mq->direct; l = next) {
-    struct mq_request *rq = of_link (l);
+    struct mq_request *rq = mq_of_link (l);
     int tag;
 
     next = l->next;
@@ -675,11 +209,11 @@ tell_in_flight (struct mq *mq)
 static void
 leave_scheduler (struct mq *mq, struct mq_request *rq)
 {
-  if (is_deadline (mq)) {
+  if (mq_is_deadline (mq)) {
     dl_count_completed (&mq->dl, rq->dl.prio_class);
     mq->dl.in_flight_outside[rq->dl.prio_class]++;
   }
-  unlist (mq, rq);
+  mq_unlist (mq, rq);
 }
 
 static struct mq_request *
@@ -687,7 +221,7 @@ next_by_deadline (struct mq *mq, uint64_t now)
 {
   struct dl_request *rq = dl_dispatch (&mq->dl, now);
 
-  return rq ? of_dl (rq) : NULL;
+  return rq ? mq_of_dl (rq) : NULL;
 }
 
 /* The hwq that is being run first, if it has no more in flight than the one whose
@@ -699,11 +233,11 @@ next_in_turn (struct mq *mq, struct hwq **prefer)
 
   *prefer = NULL;
   if (hwq == NULL || list_empty (&hwq->queued) ||
-      mq_hwq_in_flight (hwq) > mq_hwq_in_flight (of_busy (mq->busy.next)))
-    hwq = of_busy (mq->busy.next);
+      mq_hwq_in_flight (hwq) > mq_hwq_in_flight (mq_of_busy (mq->busy.next)))
+    hwq = mq_of_busy (mq->busy.next);
   list_remove (&hwq->busy);
   list_push_back (&mq->busy, &hwq->busy);
-  return of_link (hwq->queued.next);
+  return mq_of_link (hwq->queued.next);
 }
 
 static enum outcome
@@ -711,7 +245,7 @@ pull_sched (struct mq *mq, struct hwq *hwq, struct batch *b)
 {
   const unsigned keep = mq_headroom (mq);
   const unsigned want = MIN (BATCH - b->n, mq->nr_sched);
-  const bool sorted = is_deadline (mq);
+  const bool sorted = mq_is_deadline (mq);
   unsigned got, used = 0;
   int tags[BATCH];
 
@@ -755,15 +289,15 @@ pull_unserved (struct mq *mq, struct batch *b)
   if (mq_headroom (mq) == 0)
     return;
   for (looks = 0; looks < UNSERVED_LOOKS && l != &mq->busy && b->n < BATCH; ++looks, l = next) {
-    struct hwq *hwq = of_busy (l);
-    struct mq_request *rq = of_link (hwq->queued.next);
+    struct hwq *hwq = mq_of_busy (l);
+    struct mq_request *rq = mq_of_link (hwq->queued.next);
     int tag;
 
     next = l->next;
     /* To the end, so that the next look begins with others. */
     list_remove (l);
     list_push_back (&mq->busy, l);
-    if (mq_hwq_in_flight (hwq) || (is_deadline (mq) && !class_may_go (mq, rq->dl.prio_class)))
+    if (mq_hwq_in_flight (hwq) || (mq_is_deadline (mq) && !class_may_go (mq, rq->dl.prio_class)))
       continue;
     tag = tag_get (mq->user, rq->hwq, 0);
     if (tag == -1)
@@ -791,7 +325,7 @@ pull (struct mq *mq, struct hwq *hwq, struct batch *b)
   enum outcome direct, sched;
 
   for (;;) {
-    if (is_deadline (mq))
+    if (mq_is_deadline (mq))
       tell_in_flight (mq);
     direct = pull_direct (mq, b);
     sched = direct == NO_TAG ? NO_TAG : pull_sched (mq, hwq, b);
@@ -815,9 +349,9 @@ sort_in (struct mq *mq, uint64_t now)
     look_at_hwqs (mq, now);
   drain_incoming (mq, now);
   if (atomic_load_explicit (&mq->zones_released, memory_order_acquire))
-    release_plugged (mq);
+    mq_release_plugged (mq);
   if (mq->nr_held)
-    admit_held (mq);
+    mq_admit_held (mq);
   if (atomic_load_explicit (&mq->state, memory_order_relaxed) &
       (STATE_APART (0) | STATE_APART (1) | STATE_APART (2)))
     express_look (mq);
@@ -961,13 +495,13 @@ mq_withdraw_locked (struct mq *mq, struct mq_request *rq)
       return false;             /* others depend on it */
     if (rq->dl.state != DL_OUT)
       dl_withdraw (&mq->dl, &rq->dl);
-    unlist (mq, rq);
+    mq_unlist (mq, rq);
     break;
   case MQ_HELD:
-    unhold (mq, rq);
+    mq_unhold (mq, rq);
     break;
   case MQ_PLUGGED:
-    unplug (mq, rq);
+    mq_unplug (mq, rq);
     atomic_fetch_add (&mq->state, STATE_ONE (rq->dl.prio_class));
     break;
   }
@@ -983,11 +517,11 @@ collect_queued (struct mq *mq, struct list *all)
   struct list *l;
 
   while (!list_empty (&mq->busy)) {
-    rq = of_link (of_busy (mq->busy.next)->queued.next);
+    rq = mq_of_link (mq_of_busy (mq->busy.next)->queued.next);
     if (rq->dl.state != DL_OUT)
       dl_withdraw (&mq->dl, &rq->dl);
-    unlist (mq, rq);
-    for (l = all->prev; l != all && of_link (l)->arrived_ns > rq->arrived_ns; l = l->prev)
+    mq_unlist (mq, rq);
+    for (l = all->prev; l != all && mq_of_link (l)->arrived_ns > rq->arrived_ns; l = l->prev)
       ;
     list_insert_between (&rq->link, l, l->next);
   }
@@ -1011,5 +545,5 @@ mq_switch_sched_locked (struct mq *mq, enum mq_sched sched)
                   STATE_QUEUED | (sched == MQ_DEADLINE ? higher : 0));
   }
   while ((l = list_pop_front (&all)) != NULL)
-    insert (mq, of_link (l));
+    mq_insert (mq, mq_of_link (l));
 }

@@ -139,6 +139,55 @@ mq_zone_before (const struct mq *mq, const struct mq_request *rq)
          ? rq->zone - 1 : MQ_NO_ZONE;
 }
 
+/* -- the dispatcher's, between its files ------------------------------------------ */
+
+static inline struct mq_request *
+mq_of_link (struct list *link)
+{
+  return LIST_ENTRY (link, struct mq_request, link);
+}
+
+static inline struct mq_request *
+mq_of_dl (struct dl_request *dl)
+{
+  return LIST_ENTRY (dl, struct mq_request, dl);
+}
+
+static inline struct hwq *
+mq_of_busy (struct list *link)
+{
+  return LIST_ENTRY (link, struct hwq, busy);
+}
+
+static inline bool
+mq_is_deadline (struct mq *mq)
+{
+  return atomic_load_explicit (&mq->sched, memory_order_relaxed) == MQ_DEADLINE;
+}
+
+/* sort-in.c */
+
+/* `low`'s chain goes before `high`'s; `leader` is who stays. */
+void mq_chain (struct mq_request *leader, struct mq_request *low, struct mq_request *high);
+/* `rq`, which `state` does not count, is part of another request from now on. */
+void mq_count_merged_uncounted (struct mq *mq, struct mq_request *rq);
+void mq_insert (struct mq *mq, struct mq_request *rq);
+void mq_unlist (struct mq *mq, struct mq_request *rq);
+void mq_unhold (struct mq *mq, struct mq_request *rq);
+/* Merged, inserted or held. */
+void mq_enqueue (struct mq *mq, struct mq_request *rq);
+void mq_admit_held (struct mq *mq);
+
+/* zone-order.c */
+
+/* A write to a sequential zone: where it has to wait, it is plugged. */
+bool mq_may_write_zone (struct mq *mq, struct mq_request *rq);
+void mq_unplug (struct mq *mq, struct mq_request *rq);
+/* Zones whose write is done: the next in order of arrival gets each. */
+void mq_release_plugged (struct mq *mq);
+
+/* -- */
+
 void mq_owner_wake (struct mq *mq, struct mq_request *rq, uint32_t turn);
 
 static inline unsigned

@@ -93,7 +93,8 @@ struct mq_request {
   struct dl_request dl;         /* sector, nr_sectors, dir, class, merge_key, mergeable */
   uint8_t kind;                 /* enum mq_kind */
   bool reserved;                /* may use a reserved tag */
-  uint32_t zone;                /* of a write to a sequential zone; else MQ_NO_ZONE */
+  uint32_t zone;                /* of a write to a sequential zone; else MQ_NO_ZONE.  Writes
+                                   next to each other of one merge_key agree in this */
   unsigned hwq;                 /* below mq_nr_hwqs */
   void (*end_io) (struct mq_request *rq);     /* asynchronous requests; else NULL */
   void *opaque;

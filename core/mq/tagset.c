@@ -125,14 +125,15 @@ take_from_map (struct tag_user *user, unsigned hint, int *tags, unsigned n)
 }
 
 /* Owner first: whoever sees the hint finds the tag free.  If we are killed in
-   between, the reaper sets the hint. */
+   between, the reaper sets the hint.  Then the depth: a set that grows meanwhile either
+   finds the tag free or is seen here (pairs with mend_hints in tagset_resize). */
 static inline void
 return_to_map (struct tagset *set, unsigned tag)
 {
   struct segment *s = set->seg;
 
-  atomic_store_explicit (owner_of (set, tag), 0, memory_order_release);
-  if (tag < atomic_load_explicit (&s->depth, memory_order_relaxed))
+  atomic_store (owner_of (set, tag), 0);
+  if (tag < atomic_load (&s->depth))
     atomic_fetch_or (&s->word[tag & (set->nr_words - 1)].free,
                      UINT64_C (1) << (tag >> set->word_shift));
 }
@@ -877,7 +878,7 @@ tagset_resize (struct tagset *set, unsigned tags, struct sh_error *err)
   pthread_mutex_lock (&set->lock);
   recall_kept_locked (set, NULL);
   pthread_mutex_unlock (&set->lock);
-  for (t = old; t < tags && any_free (s); ++t)
+  for (t = 0; t < slots_of (s) && any_free (s); ++t)
     wake_one (set);
   return 0;
 }

@@ -93,6 +93,7 @@ describe (struct process *p, struct mq_request *rq, unsigned *seed)
   }
   else if (rq->dl.dir == DL_WRITE && dice (seed, 2))
     rq->zone = rq->dl.sector / 1000;
+  rq->dl.merge_key = rq->zone != MQ_NO_ZONE;
 }
 
 static void
