@@ -472,6 +472,7 @@ space_wait (struct sh_volume *v, uint32_t c)
     return -1;
   }
   v->st.space_waits++;
+  v->retry_stuck = true;
   sh_cond_init (&w.cond);
   for (p = &v->waits; *p != NULL; p = &(*p)->next)
     ;

@@ -112,20 +112,21 @@ better (const struct sh_volume *v, const struct candidate *a, const struct candi
   return a->age_ms > b->age_ms;
 }
 
+/* The best of those that reclaim failed on before, or of all others. */
 static bool
-choose (struct sh_volume *v, enum reclaim_mode mode, struct candidate *best)
+choose_among (struct sh_volume *v, enum reclaim_mode mode, bool stuck,
+              struct candidate *best)
 {
   const bool seq_free = free_seq_locked (v) > 0;
   bool found = false;
   uint32_t i;
 
-  v->chunk_busy = false;
   for (i = 0; i < v->nr_random; ++i) {
     const struct rzone *const z = &v->zones[v->random[i]];
     struct candidate cand;
 
-    if ((z->state != ZS_DATA && z->state != ZS_BUFFER) || (z->flags & RZ_STUCK) ||
-        chunk_is_bad (v, z->chunk))
+    if ((z->state != ZS_DATA && z->state != ZS_BUFFER) || chunk_is_bad (v, z->chunk) ||
+        !(z->flags & RZ_STUCK) == stuck)
       continue;
     if (!judge (v, v->random[i], seq_free, &cand))
       continue;
@@ -137,6 +138,17 @@ choose (struct sh_volume *v, enum reclaim_mode mode, struct candidate *best)
     }
   }
   return found;
+}
+
+/* The error may have been a passing one: where a writer waits and nothing else is left,
+   what is stuck is tried once more for him. */
+static bool
+choose (struct sh_volume *v, enum reclaim_mode mode, struct candidate *best)
+{
+  v->chunk_busy = false;
+  if (choose_among (v, mode, false, best))
+    return true;
+  return mode == RECLAIM_NEED && v->retry_stuck && choose_among (v, mode, true, best);
 }
 
 /* ---- one cycle ---- */
@@ -158,11 +170,18 @@ work (struct sh_volume *v, struct chunk *ch, const struct candidate *cand)
 }
 
 /* A chunk whose data cannot be read, or moved within its zones, is not tried
-   again. */
+   again without need. */
 static void
 stuck (struct sh_volume *v, const struct candidate *cand, int errnum)
 {
-  v->zones[cand->zone].flags |= RZ_STUCK;
+  struct rzone *const zone = &v->zones[cand->zone];
+
+  zone->last_ms = now_ms (v);
+  if (zone->flags & RZ_STUCK) {
+    v->retry_stuck = false;
+    return;
+  }
+  zone->flags |= RZ_STUCK;
   sh_log (v->opt.log, SH_LOG_WARNING, "%s: chunk %" PRIu32 " cannot be moved (%s); its data "
           "stays where it is, in zone %" PRIu32, v->bdev->info.name, cand->chunk,
           sh_drive_error (errnum), cand->zone);
@@ -198,9 +217,11 @@ run_cycle (struct sh_volume *v, const struct candidate *cand, bool close_chunk)
   }
   if (r == -1)
     stuck (v, cand, e);
-  else if (r == 1)
+  else
+    v->zones[cand->zone].flags &= ~RZ_STUCK;
+  if (r == 1)
     count_cycle (v);
-  else                          /* written to again: not the next one to try */
+  else if (r == 0)              /* written to again: not the next one to try */
     v->zones[cand->zone].last_ms = now_ms (v);
   return r == 1 ? 2 : 1;
 }

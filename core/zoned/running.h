@@ -112,7 +112,7 @@ enum {
   RZ_READ_ONLY = 1u << 8,
   RZ_OFFLINE   = 1u << 9,
   RZ_RELEASED  = 1u << 10,      /* PENDING: committed, waits for readers alone */
-  RZ_STUCK     = 1u << 11,      /* random: reclaim failed on its chunk */
+  RZ_STUCK     = 1u << 11,      /* random: reclaim failed on it; the last choice */
 };
 
 /* Run-time state of a zone.  Guarded by v->lock. */
@@ -272,6 +272,7 @@ struct sh_volume {
   bool making_space;            /* somebody runs space_step without a worker */
   bool chunk_busy;              /* the last choice passed over a zone whose first write
                                    is on its way */
+  bool retry_stuck;             /* a writer came since the last vain try of a stuck zone */
   bool stalled;                 /* space_step waits for any call to end */
 
   /* Reclaim. */

@@ -67,6 +67,8 @@ rig_init (struct rig *rig, const struct rig_config *config)
     rig->config.drive.zone_bytes = 256 * KiB;
   rig->zone_bytes = rig->config.drive.zone_bytes;
   rig->seed = UINT64_C (0x9e3779b97f4a7c15);
+  if (getenv ("SHINGLE_SEED") != NULL)
+    rig->seed *= 2 * strtoull (getenv ("SHINGLE_SEED"), NULL, 10) + 1;
   rig->fake = fake_new (&rig->config.drive);
   rig->fake->bdev.info.write_cache = !config->no_write_cache;
   rig->fake->bdev.info.fua = !config->no_fua;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Random work on a volume against a model of its content. */
+/* Random work on a volume against a model of its content.  SHINGLE_SEED: other work;
+   SHINGLE_STEPS_TIMES: so many times as long. */
 #undef NDEBUG
 #include <config.h>
 #include <assert.h>
@@ -86,10 +87,13 @@ step (struct rig *rig, uint64_t *stream)
 static void
 work (const struct rig_config *config, int steps)
 {
+  const char *const times = getenv ("SHINGLE_STEPS_TIMES");
   struct rig rig;
   uint64_t stream = 0;
   int i;
 
+  if (times != NULL)
+    steps *= atoi (times);
   rig_init (&rig, config);
   for (i = 0; i < steps; ++i) {
     step (&rig, &stream);

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One failing command, at every place.
+ *
+ * The same work runs again and again; each time another command of it fails, in
+ * one of several ways, up to three times in a row.  A call that was hit may fail;
+ * then each block that it was to change holds its old or its new content.  Nothing
+ * else may be noticed: all other calls succeed, every block reads right, the volume
+ * closes, checks without an error and is right when it is opened again.
+ *
+ * SHINGLE_SEED: other work; SHINGLE_STRIDE: every n-th command (default 13, 1: all).
+ */
+#undef NDEBUG
+#include <config.h>
+#include <assert.h>
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/bytes.h"
+#include "rig.h"
+#include "zoned/running.h"
+
+#define BLOCK UINT64_C (4096)
+#define STEPS 90
+#define TIMES_MAX 3
+
+struct way {
+  enum bdev_op op;
+  int errnum;
+  bool part;                    /* a write that gets some of its data done */
+  bool all;                     /* a write that gets all done, and yet fails */
+  bool zone_lost;               /* takes the zone out of use, so later writes may fail */
+};
+
+static const struct way ways[] = {
+  { .op = BDEV_READ, .errnum = ENODATA },
+  { .op = BDEV_READ, .errnum = EIO },
+  { .op = BDEV_WRITE, .errnum = EIO },
+  { .op = BDEV_WRITE, .errnum = ENODATA, .part = true },
+  { .op = BDEV_WRITE, .errnum = EIO, .all = true },
+  { .op = BDEV_WRITE, .errnum = EREMOTEIO },
+  { .op = BDEV_WRITE, .errnum = ETIMEDOUT, .part = true },
+  { .op = BDEV_WRITE, .errnum = ETOOMANYREFS },
+  { .op = BDEV_WRITE, .errnum = EROFS, .zone_lost = true },
+  { .op = BDEV_FLUSH, .errnum = EIO },
+  { .op = BDEV_ZONE_RESET, .errnum = EIO, .zone_lost = true },
+  { .op = BDEV_WRITE_ZEROES, .errnum = EIO },
+};
+
+struct trial {
+  struct rig rig;
+  const struct way *way;
+  uint64_t place;               /* commands of the kind to spare first */
+  unsigned left;                /* times that it still fails */
+  unsigned hits;
+  uint64_t seen;                /* commands of the kind */
+  uint8_t *old, *found;
+  uint64_t stream;
+};
+
+static int
+fault (struct guard *g, struct bdev_req *req, void *opaque)
+{
+  struct trial *const r = opaque;
+
+  if (req->op != r->way->op)
+    return 0;
+  if (r->seen++ < r->place || r->left == 0)
+    return 0;
+  r->left--;
+  r->hits++;
+  if (r->way->part)
+    req->done_bytes = req->len_bytes / 2 / BLOCK * BLOCK;
+  if (r->way->all)
+    req->done_bytes = req->len_bytes;
+  errno = r->way->errnum;
+  return -1;
+}
+
+static void
+die (const struct trial *r, const char *what, uint64_t offset)
+{
+  fprintf (stderr, "way %td, command %llu: %s at %llu (%s)\n", r->way - ways,
+           (unsigned long long) r->place, what, (unsigned long long) offset,
+           strerror (errno));
+  abort ();
+}
+
+/* [offset, offset + count) was to be changed by a call that failed: each block is old
+   or new, and from now on it is what it is. */
+static void
+settle (struct trial *r, uint64_t offset, uint64_t count)
+{
+  struct rig *const rig = &r->rig;
+  const uint64_t from = offset / BLOCK * BLOCK;
+  const uint64_t to = DIV_ROUND_UP (offset + count, BLOCK) * BLOCK;
+  uint64_t at;
+
+  r->left = 0;
+  if (sh_volume_pread (rig->v, r->found, to - from, from, 0) == -1)
+    die (r, "what was there cannot be read", from);
+  for (at = from; at < to; at += BLOCK) {
+    const uint8_t *const now = r->found + (at - from);
+
+    if (memcmp (now, rig->model + at, BLOCK) != 0 && memcmp (now, r->old + at, BLOCK) != 0)
+      die (r, "neither old nor new", at);
+    memcpy (rig->model + at, now, BLOCK);
+  }
+}
+
+/* A call may fail when it was hit, or when a zone was lost before. */
+static void
+judge (struct trial *r, int result, unsigned hits_before, uint64_t offset, uint64_t count)
+{
+  if (result == 0)
+    return;
+  if (r->hits == hits_before && !(r->way->zone_lost && r->hits > 0))
+    die (r, "a call failed that was not hit", offset);
+  settle (r, offset, count);
+}
+
+static void
+change (struct trial *r, unsigned kind, uint64_t offset, uint64_t count, unsigned flags)
+{
+  struct rig *const rig = &r->rig;
+  const uint64_t from = offset / BLOCK * BLOCK;
+  const uint64_t to = DIV_ROUND_UP (offset + count, BLOCK) * BLOCK;
+  const unsigned hits = r->hits;
+  int result;
+
+  memcpy (r->old + from, rig->model + from, to - from);
+  if (kind == 0) {
+    rig_fill (rig, rig->model + offset, count);
+    result = sh_volume_pwrite (rig->v, rig->model + offset, count, offset, flags, 0);
+  }
+  else if (kind == 1) {
+    memset (rig->model + offset, 0, count);
+    result = sh_volume_zero (rig->v, count, offset, flags);
+  }
+  else {
+    memset (rig->model + from, 0, to - from);
+    result = sh_volume_trim (rig->v, to - from, from, flags);
+  }
+  judge (r, result, hits, offset, count);
+}
+
+static void
+read_some (struct trial *r, uint64_t offset, uint64_t count)
+{
+  const unsigned hits = r->hits;
+
+  if (sh_volume_pread (r->rig.v, r->found, count, offset, 0) == -1) {
+    if (r->hits == hits)
+      die (r, "a read failed that was not hit", offset);
+  }
+  else if (memcmp (r->found, r->rig.model + offset, count) != 0)
+    die (r, "wrong data", offset);
+}
+
+static void
+step (struct trial *r)
+{
+  struct rig *const rig = &r->rig;
+  uint64_t at = rig_random (rig, rig->size), n = 1 + rig_random (rig, 48 * KiB);
+  const unsigned flags = rig_random (rig, 6) == 0 ? SH_FUA : 0, hits = r->hits;
+
+  if (rig_random (rig, 3)) {
+    at &= ~(BLOCK - 1);
+    n = DIV_ROUND_UP (n, BLOCK) * BLOCK;
+  }
+  n = MIN (n, rig->size - at);
+  switch (rig_random (rig, 14)) {
+  case 0 ... 3:
+    change (r, 0, at, n, flags);
+    break;
+  case 4 ... 8:
+    if (r->stream >= rig->size || rig_random (rig, 12) == 0)
+      r->stream = rig_random (rig, rig->size / rig->zone_bytes) * rig->zone_bytes;
+    n = (1 + rig_random (rig, 30)) * BLOCK;
+    n = MIN (n, rig->size - r->stream);
+    change (r, 0, r->stream, n, flags);
+    r->stream += n;
+    break;
+  case 9:
+    change (r, 1, at, n, flags);
+    break;
+  case 10:
+    if (rig_random (rig, 2)) {
+      at = at / rig->zone_bytes * rig->zone_bytes;
+      n = rig->zone_bytes;
+    }
+    change (r, 2, at, n, flags);
+    break;
+  case 11:
+    if (sh_volume_flush (rig->v) == -1 && r->hits == hits)
+      die (r, "a flush failed that was not hit", 0);
+    break;
+  case 12:
+    if (sh_volume_reclaim_now (rig->v) == -1 && r->hits == hits)
+      die (r, "reclaim failed that was not hit", 0);
+    break;
+  default:
+    read_some (r, at, n);
+  }
+}
+
+/* Everything is in order again. */
+static void
+finish (struct trial *r)
+{
+  struct rig *const rig = &r->rig;
+  const char *wrong;
+
+  r->left = 0;
+  if (sh_volume_flush (rig->v) == -1)
+    die (r, "the flush after it failed", 0);
+  wrong = volume_verify (rig->v);
+  if (wrong != NULL)
+    die (r, wrong, 0);
+  rig_verify_all (rig);
+  rig_reopen (rig);
+  rig_verify_all (rig);
+}
+
+/* Fails `times` commands from `place` on; false when there were not so many. */
+static bool
+one_run (const struct rig_config *config, const struct way *way, uint64_t place,
+         unsigned times)
+{
+  struct trial r = { .way = way, .place = place, .left = times, .stream = UINT64_MAX };
+  bool reached;
+  int i;
+
+  rig_init (&r.rig, config);
+  r.old = malloc (r.rig.size);
+  r.found = malloc (r.rig.size);
+  assert (r.old != NULL && r.found != NULL);
+  r.rig.guard->fault = fault;
+  r.rig.guard->opaque = &r;
+  for (i = 0; i < STEPS; ++i)
+    step (&r);
+  reached = r.hits > 0;
+  finish (&r);
+  rig_free (&r.rig);
+  free (r.old);
+  free (r.found);
+  return reached;
+}
+
+static uint64_t
+stride (void)
+{
+  const char *const s = getenv ("SHINGLE_STRIDE");
+
+  return s != NULL ? MAX (1u, strtoull (s, NULL, 10)) : 13;
+}
+
+static void
+every_place (const struct rig_config *config, const struct way *way)
+{
+  uint64_t place = 0;
+
+  while (one_run (config, way, place, 1 + place % TIMES_MAX))
+    place += stride ();
+}
+
+START_TEST (an_error_at_any_command_costs_nothing_but_its_call)
+{
+  every_place (&(struct rig_config) {
+    .drive = { .nr_zones = 24, .nr_conv = 8, .max_zeroes_bytes = 16 * MiB },
+    .notes_expected = true,
+  }, &ways[_i]);
+}
+END_TEST
+
+START_TEST (the_same_with_few_random_zones)
+{
+  every_place (&(struct rig_config) {
+    .drive = { .nr_zones = 14, .nr_conv = 4 },
+    .reserved = 2,
+    .no_fua = true,
+    .notes_expected = true,
+  }, &ways[_i]);
+}
+END_TEST
+
+int
+main (void)
+{
+  Suite *const s = suite_create ("volume-errors");
+  TCase *const t = tcase_create ("errors");
+  SRunner *r;
+  int failed;
+
+  tcase_set_timeout (t, 600);
+  tcase_add_loop_test (t, an_error_at_any_command_costs_nothing_but_its_call, 0,
+                       (int) ARRAY_SIZE (ways));
+  tcase_add_loop_test (t, the_same_with_few_random_zones, 0, (int) ARRAY_SIZE (ways) - 1);
+  suite_add_tcase (s, t);
+  r = srunner_create (s);
+  srunner_run_all (r, CK_NORMAL);
+  failed = srunner_ntests_failed (r);
+  srunner_free (r);
+  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
