@@ -18,7 +18,7 @@ nbdinfo --size "$uri" >/dev/null
 sleep 0.3
 fds_before=$(descriptors) threads_before=$(threads)
 
-with_nbd "$uri" "$tmp/nbd.sock" "${SHINGLE_TEST_CONNECTIONS:-300}" <<'PYTHON'
+with_nbd "$uri" "$tmp/nbd.sock" "${SHINGLE_TEST_CONNECTIONS:-1000}" <<'PYTHON'
 import os
 import socket
 import struct

@@ -24,6 +24,7 @@
 #include "transport/transport.h"
 #include "zoned/check.h"
 #include "zoned/format.h"
+#include "zoned/running.h"
 #include "zoned/zones.h"
 
 #define PIECE_BYTES (64 * KiB)
@@ -291,6 +292,73 @@ START_TEST (patterns_survive_beyond_2_and_16_tib)
 }
 END_TEST
 
+/* ---- where data lands ---- */
+
+#define ZONE_256M (256 * MiB)
+
+/* Zones up to `border` take no data, but for those of the metadata: so all data lies
+   in zones whose numbers, shifted in 32 bits, are those of the first zones. */
+static struct emu *
+make_high_drive (uint32_t border, uint32_t nr_meta)
+{
+  struct sh_error err = { 0 };
+  struct shape s;
+  struct emu *emu;
+  uint32_t z;
+
+  snprintf (s.size, sizeof s.size, "%lluM", 256ULL * (border + 60));
+  snprintf (s.zone_size, sizeof s.zone_size, "256M");
+  snprintf (s.conventional, sizeof s.conventional, "0-%u+%u-%u", nr_meta - 1, border + 2,
+            border + 9);
+  snprintf (s.format, sizeof s.format, "512e");
+  emu = make_drive (&s);
+  for (z = nr_meta; z < border - 1; ++z)
+    ck_assert_int_eq (emu_set_zone_cond (emu, z, ZONE_READ_ONLY, &err), 0);
+  return emu;
+}
+
+/* The content is in the zone that the map names, at its true place on the drive. */
+static void
+expect_at_its_place (struct sh_volume *v, uint32_t chunk, uint64_t in_chunk, uint32_t border)
+{
+  static uint8_t here[PIECE_BYTES], there[PIECE_BYTES];
+  const uint32_t zone = v->map[chunk].data;
+
+  ck_assert_uint_ge (zone, border - 1);
+  ck_assert_int_eq (sh_volume_pread (v, here, PIECE_BYTES, chunk * ZONE_256M + in_chunk, 0), 0);
+  ck_assert_int_eq (bdev_read (v->bdev, there, PIECE_BYTES, zone * ZONE_256M + in_chunk), 0);
+  ck_assert_int_eq (memcmp (here, there, PIECE_BYTES), 0);
+  ck_assert_uint_eq (here[0], 1 + chunk);
+}
+
+START_TEST (data_in_zones_beyond_2_and_16_tib_lies_where_it_belongs)
+{
+  static const struct { uint32_t border, nr_meta; } shapes[] = { { 8192, 2 }, { 65536, 6 } };
+  const uint32_t border = shapes[_i].border;
+  struct emu *const emu = make_high_drive (border, shapes[_i].nr_meta);
+  static uint8_t buf[PIECE_BYTES];
+  struct sh_volume *v;
+  uint32_t c;
+
+  format (emu);
+  v = open_volume (emu);
+  /* Streams in even chunks go to sequential zones, the others to random ones. */
+  for (c = 0; c < 6; ++c) {
+    memset (buf, 1 + c, sizeof buf);
+    ck_assert_int_eq (sh_volume_pwrite (v, buf, sizeof buf,
+                                        c * ZONE_256M + (c % 2 ? MiB : 0), 0, 0), 0);
+  }
+  close_volume (v);
+  v = open_volume (emu);
+  for (c = 0; c < 6; ++c) {
+    expect_at_its_place (v, c, c % 2 ? MiB : 0, border);
+    ck_assert_uint_eq (zone_is_seq (v->table, v->map[c].data), c % 2 == 0);
+  }
+  close_volume (v);
+  emu_close (emu);
+}
+END_TEST
+
 int
 main (void)
 {
@@ -301,6 +369,7 @@ main (void)
 
   tcase_add_loop_test (tc, patterns_survive_on_every_geometry, 0, NR_SMALL);
   tcase_add_loop_test (tc, patterns_survive_beyond_2_and_16_tib, 0, 6);
+  tcase_add_loop_test (tc, data_in_zones_beyond_2_and_16_tib_lies_where_it_belongs, 0, 2);
   suite_add_tcase (s, tc);
   sr = srunner_create (s);
   srunner_run_all (sr, CK_NORMAL);
