@@ -282,9 +282,16 @@ START_TEST (a_commit_costs_one_synchronize_cache)
 }
 END_TEST
 
+/* The first flush takes until all have asked for theirs. */
+static atomic_uint about_to_flush;
+
 static int
 slow_flush (struct guard *g, struct bdev_req *req, void *opaque)
 {
+  unsigned i;
+
+  for (i = 0; req->op == BDEV_FLUSH && i < 20000 && about_to_flush < 16; ++i)
+    usleep (1000);
   if (req->op == BDEV_FLUSH)
     usleep (20000);
   return 0;
@@ -297,6 +304,7 @@ write_and_flush (void *opaque)
   uint8_t buf[BLOCK] = { 7 };
 
   assert (sh_volume_pwrite (w->rig->v, buf, BLOCK, w->seed * BLOCK, 0, 0) == 0);
+  about_to_flush++;
   assert (sh_volume_flush (w->rig->v) == 0);
   return NULL;
 }
@@ -309,6 +317,7 @@ START_TEST (sixteen_flushes_at_once_share_few_commits)
 
   rig_init (&rig, &(struct rig_config) { .drive = { .nr_zones = 24, .nr_conv = 8 } });
   rig.guard->fault = slow_flush;
+  about_to_flush = 0;
   for (i = 0; i < 16; ++i) {
     w[i] = (struct writer) { .rig = &rig, .seed = i };
     assert (pthread_create (&w[i].thread, NULL, write_and_flush, &w[i]) == 0);
