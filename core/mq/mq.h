@@ -22,6 +22,9 @@
  * steps down, and only then issues them.  So sorting costs no lock per request,
  * nobody waits to insert, and merging happens before every decision.
  *
+ * While one class is in use and nothing is queued, requests touch only what belongs
+ * to their hwq (the express path, express.h).
+ *
  * Why nothing hangs.  `state` counts the populated classes and holds one bit,
  * QUEUED, set before a request is pushed and cleared by the dispatcher once
  * nothing is held.  A completion gives back its tag, then subtracts from
