@@ -26,6 +26,7 @@
 struct volume_backend {
   struct backend b;
   struct sh_volume *volume;
+  unsigned epoch;               /* sh_volume_epoch as the users of the mount know it */
   struct bdev_info info;
   struct mq *mq;                /* NULL: no queue */
   char device[256];
@@ -74,9 +75,14 @@ work (struct sh_volume *v, const struct backend_io *io)
 static void
 volume_submit (struct backend *b, struct backend_io *io)
 {
-  const int r = work (to_volume (b)->volume, io);
+  struct volume_backend *v = to_volume (b);
+  const int r = work (v->volume, io);
 
-  io->done (io, r == 0 ? 0 : file_error (errno));
+  /* After a loss (shingle/volume.h) nothing is promised before a new mount. */
+  if (r == 0 && sh_volume_epoch (v->volume) != v->epoch)
+    io->done (io, EIO);
+  else
+    io->done (io, r == 0 ? 0 : file_error (errno));
 }
 
 static int

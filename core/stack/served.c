@@ -39,6 +39,7 @@ const struct served_field served_fields[] = {
   COUNTER (probes, "probes of the drive's health"),
   COUNTER (errors, "requests that failed"),
   COUNTER (space_waits, "writes that waited for a free zone"),
+  COUNTER (returns, "times that the drive died and came back"),
   GAUGE (zones, SERVED_U32, "zones of the drive"),
   GAUGE (random_zones, SERVED_U32, "data zones that can be written anywhere"),
   GAUGE (random_free, SERVED_U32, "of them, free"),

@@ -6,8 +6,8 @@
  * puts the drive in doubt (as opposed to one block or one zone of it) costs one
  * probe, however many requests failed together; when the probe fails too the
  * drive is dying: requests fail at once, waiters are woken, no more metadata is
- * written, and nothing but opening the volume again changes that.  A probe that got
- * lost on its way (EIO; aborted by the host, say) is repeated once before that.
+ * written, until the drive is back (resume.c).  A probe that got lost on its way
+ * (EIO; aborted by the host, say) is repeated once before that.
  */
 #include <config.h>
 #include <errno.h>
@@ -39,8 +39,9 @@ die_locked (struct sh_volume *v, int errnum)
   if (v->worker_runs)
     worker_kick_locked (v);
   sh_log (v->opt.log, SH_LOG_ERROR, "%s: the drive does not answer (%s); every request "
-          "fails from now on; what was flushed is safe: restore the drive and open the "
-          "volume again", v->bdev->info.name, sh_drive_error (errnum));
+          "fails from now on; what was flushed is safe: restore the drive%s",
+          v->bdev->info.name, sh_drive_error (errnum),
+          v->worker_runs ? ", and the volume goes on" : " and open the volume again");
 }
 
 static int
@@ -59,6 +60,12 @@ probe_once (struct sh_volume *v)
   pthread_mutex_unlock (&v->lock);
   errno = e;
   return r;
+}
+
+int
+dev_probe_quietly (struct sh_volume *v)
+{
+  return probe_once (v);
 }
 
 int

@@ -54,6 +54,7 @@
 #ifndef ZONED_RUNNING_H
 #define ZONED_RUNNING_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -292,8 +293,16 @@ struct sh_volume {
   pthread_cond_t wake;
 
   /* Health. */
-  bool dying;
+  bool dying;                   /* every request fails at once */
   bool probing;
+  bool lost;                    /* dying, and what is on the drive now is not ours */
+
+  /* Calls: how many are inside, and that none may come in (resume.c).  A call
+     counts itself in, then looks at the gate; who closes the gate looks at the
+     count afterwards. */
+  atomic_uint users;
+  atomic_bool gate_closed;
+  atomic_uint epoch;            /* sh_volume_epoch */
 
   struct sh_volume_stats st;
   struct {                      /* relaxed atomics, not under the lock */
@@ -498,6 +507,38 @@ int dev_rw_idle (struct sh_volume *v, enum bdev_op op, uint64_t off_bytes, void 
                  size_t len);
 /* The one probe of a reclaim cycle or idle period.  The lock is not held. */
 int dev_probe (struct sh_volume *v);
+/* Has a dead drive come back?  Nothing follows from a failure. */
+int dev_probe_quietly (struct sh_volume *v);
+
+/* ---- volume.c ---- */
+/* An empty volume; NULL with err. */
+struct sh_volume *volume_new (struct bdev *bdev, const struct sh_volume_options *options,
+                              struct sh_error *err);
+/* All but the bdev. */
+void volume_free (struct sh_volume *v);
+/* Every call of a user that looks at the map or the drive stands between these
+   two.  false with ENODEV: the gate is closed; no leaving then. */
+static inline bool
+volume_enter (struct sh_volume *v)
+{
+  atomic_fetch_add (&v->users, 1);
+  if (__builtin_expect (!atomic_load (&v->gate_closed), 1))
+    return true;
+  atomic_fetch_sub (&v->users, 1);
+  errno = ENODEV;
+  return false;
+}
+static inline int
+volume_leave (struct sh_volume *v, int r)
+{
+  atomic_fetch_sub (&v->users, 1);
+  return r;
+}
+
+/* ---- resume.c ---- */
+/* Looks whether the drive of a dying volume is back and goes on with it; -1 when
+   that is not so (yet).  Called by the worker; the lock is not held. */
+int volume_resume (struct sh_volume *v);
 
 /* ---- verify.c ---- */
 /* NULL, or what is wrong.  For tests; loads every bitmap.  */

@@ -209,19 +209,11 @@ sink_add (struct extent_sink *s, uint64_t to, bool hole)
   return 0;
 }
 
-int
-sh_volume_extents (struct sh_volume *v, uint64_t count, uint64_t offset,
-                   int (*fn) (void *opaque, uint64_t offset, uint64_t length, bool hole),
-                   void *opaque)
+static int
+walk_extents (struct sh_volume *v, uint64_t end, struct extent_sink sink)
 {
-  struct extent_sink sink = { fn, opaque, offset, offset, false };
-  const uint64_t end = offset + count;
   int r = 0;
 
-  if (offset > v->size_bytes || count > v->size_bytes - offset) {
-    errno = EINVAL;
-    return -1;
-  }
   while (sink.to < end && r == 0) {
     const uint64_t b = sink.to / BLOCK_BYTES;
     uint64_t n = 0;
@@ -234,4 +226,20 @@ sh_volume_extents (struct sh_volume *v, uint64_t count, uint64_t offset,
   if (r == 0)
     r = sink_flush (&sink);
   return r == -1 ? -1 : 0;
+}
+
+int
+sh_volume_extents (struct sh_volume *v, uint64_t count, uint64_t offset,
+                   int (*fn) (void *opaque, uint64_t offset, uint64_t length, bool hole),
+                   void *opaque)
+{
+  const struct extent_sink sink = { fn, opaque, offset, offset, false };
+
+  if (offset > v->size_bytes || count > v->size_bytes - offset) {
+    errno = EINVAL;
+    return -1;
+  }
+  if (!volume_enter (v))
+    return -1;
+  return volume_leave (v, walk_extents (v, offset + count, sink));
 }

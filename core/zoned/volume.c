@@ -27,8 +27,8 @@ set_options (struct sh_volume *v, const struct sh_volume_options *options)
   v->read_only = options->read_only || v->bdev->info.read_only;
 }
 
-static void
-free_volume (struct sh_volume *v)
+void
+volume_free (struct sh_volume *v)
 {
   bits_free_all (v);
   chunk_pool_free (v);
@@ -54,15 +54,16 @@ free_volume (struct sh_volume *v)
   free (v);
 }
 
-int
-sh_volume_open (struct bdev *bdev, const struct sh_volume_options *options,
-                struct sh_volume **volume, struct sh_error *err)
+struct sh_volume *
+volume_new (struct bdev *bdev, const struct sh_volume_options *options,
+            struct sh_error *err)
 {
   struct sh_volume *const v = calloc (1, sizeof *v);
 
-  if (v == NULL)
-    return sh_fail (err, ENOMEM, "%s: not enough memory to load the volume",
-                    bdev->info.name);
+  if (v == NULL) {
+    sh_fail (err, ENOMEM, "%s: not enough memory to load the volume", bdev->info.name);
+    return NULL;
+  }
   v->bdev = bdev;
   set_options (v, options);
   v->epoch_ns = sh_now (v->clock);
@@ -72,8 +73,19 @@ sh_volume_open (struct bdev *bdev, const struct sh_volume_options *options,
   sh_cond_init (&v->committed);
   sh_cond_init (&v->reclaimed);
   sh_cond_init (&v->wake);
+  return v;
+}
+
+int
+sh_volume_open (struct bdev *bdev, const struct sh_volume_options *options,
+                struct sh_volume **volume, struct sh_error *err)
+{
+  struct sh_volume *const v = volume_new (bdev, options, err);
+
+  if (v == NULL)
+    return -1;
   if (volume_load (v, err) == -1) {
-    free_volume (v);
+    volume_free (v);
     errno = err->errnum;
     return -1;
   }
@@ -122,7 +134,7 @@ sh_volume_close (struct sh_volume *v, struct sh_error *err)
     sh_fail (err, e, "%s: the last changes could not be written: %s",
              v->bdev->info.name, sh_drive_error (e));
   bdev_close (v->bdev);
-  free_volume (v);
+  volume_free (v);
   return r;
 }
 
@@ -130,6 +142,12 @@ uint64_t
 sh_volume_size (const struct sh_volume *v)
 {
   return v->size_bytes;
+}
+
+unsigned
+sh_volume_epoch (const struct sh_volume *v)
+{
+  return atomic_load (&v->epoch);
 }
 
 const char *
@@ -193,22 +211,18 @@ commit_if (struct sh_volume *v, bool needed)
   return r;
 }
 
-int
-sh_volume_pread (struct sh_volume *v, void *buf, size_t count, uint64_t offset,
-                 unsigned hint)
+static int
+read_range (struct sh_volume *v, uint8_t *p, uint64_t count, uint64_t offset,
+            unsigned hint)
 {
   const uint64_t zone_bytes = v->table->zone_bytes;
-  uint8_t *p = buf;
 
-  if (!in_range (v, count, offset, EINVAL))
-    return -1;
-  count_call (v, &v->calls.reads, &v->calls.read_bytes, count);
   while (count > 0) {
     const uint64_t in_chunk = offset & (zone_bytes - 1);
     const uint64_t n = MIN (count, zone_bytes - in_chunk);
 
     if (read_blocks (v, offset / zone_bytes, in_chunk, n, p, hint) == -1)
-      return result (-1);
+      return -1;
     offset += n;
     p += n;
     count -= n;
@@ -217,40 +231,57 @@ sh_volume_pread (struct sh_volume *v, void *buf, size_t count, uint64_t offset,
 }
 
 int
+sh_volume_pread (struct sh_volume *v, void *buf, size_t count, uint64_t offset,
+                 unsigned hint)
+{
+  if (!in_range (v, count, offset, EINVAL) || !volume_enter (v))
+    return -1;
+  count_call (v, &v->calls.reads, &v->calls.read_bytes, count);
+  return result (volume_leave (v, read_range (v, buf, count, offset, hint)));
+}
+
+int
 sh_volume_pwrite (struct sh_volume *v, const void *buf, size_t count, uint64_t offset,
                   unsigned flags, unsigned hint)
 {
   const bool fua = flags & SH_FUA;
   bool need_commit = false;
+  int r;
 
-  if (!writable (v, count, offset, ENOSPC))
+  if (!writable (v, count, offset, ENOSPC) || !volume_enter (v))
     return -1;
   count_call (v, &v->calls.writes, &v->calls.written_bytes, count);
-  if (write_range (v, buf, count, offset, hint, fua, &need_commit) == -1)
-    return result (-1);
-  return result (commit_if (v, need_commit));
+  r = write_range (v, buf, count, offset, hint, fua, &need_commit);
+  if (r == 0)
+    r = commit_if (v, need_commit);
+  return result (volume_leave (v, r));
 }
 
 int
 sh_volume_flush (struct sh_volume *v)
 {
+  if (!volume_enter (v))
+    return -1;
   __atomic_fetch_add (&v->calls.flushes, 1, __ATOMIC_RELAXED);
-  return result (commit_if (v, true));
+  return result (volume_leave (v, commit_if (v, true)));
 }
 
 int
 sh_volume_trim (struct sh_volume *v, uint64_t count, uint64_t offset, unsigned flags)
 {
   uint64_t first, end;
+  int r = 0;
 
-  if (!writable (v, count, offset, EINVAL))
+  if (!writable (v, count, offset, EINVAL) || !volume_enter (v))
     return -1;
   count_call (v, &v->calls.trims, &v->calls.trimmed_bytes, count);
   first = DIV_ROUND_UP (offset, BLOCK_BYTES);
   end = (offset + count) / BLOCK_BYTES;
-  if (first < end && trim_range (v, first, end) == -1)
-    return result (-1);
-  return result (commit_if (v, flags & SH_FUA));
+  if (first < end)
+    r = trim_range (v, first, end);
+  if (r == 0)
+    r = commit_if (v, flags & SH_FUA);
+  return result (volume_leave (v, r));
 }
 
 int
@@ -258,6 +289,7 @@ sh_volume_zero (struct sh_volume *v, uint64_t count, uint64_t offset, unsigned f
 {
   const bool fua = flags & SH_FUA;
   bool need_commit = false;
+  int r = 0;
 
   if (!writable (v, count, offset, ENOSPC))
     return -1;
@@ -267,10 +299,14 @@ sh_volume_zero (struct sh_volume *v, uint64_t count, uint64_t offset, unsigned f
     errno = ENOTSUP;
     return -1;
   }
+  if (!volume_enter (v))
+    return -1;
   count_call (v, &v->calls.zeroes, &v->calls.zeroed_bytes, count);
-  if (count > 0 && zero_range (v, offset, offset + count, fua, &need_commit) == -1)
-    return result (-1);
-  return result (commit_if (v, need_commit));
+  if (count > 0)
+    r = zero_range (v, offset, offset + count, fua, &need_commit);
+  if (r == 0)
+    r = commit_if (v, need_commit);
+  return result (volume_leave (v, r));
 }
 
 /* ---- what it is doing ---- */
@@ -322,15 +358,11 @@ sh_volume_reclaim_pause (struct sh_volume *v, bool pause)
   pthread_mutex_unlock (&v->lock);
 }
 
-int
-sh_volume_reclaim_now (struct sh_volume *v)
+static int
+reclaim_all (struct sh_volume *v)
 {
   int r = 0, useless = 0;
 
-  if (v->read_only) {
-    errno = EROFS;
-    return -1;
-  }
   pthread_mutex_lock (&v->lock);
   v->modified = true;
   do {
@@ -343,5 +375,17 @@ sh_volume_reclaim_now (struct sh_volume *v)
   while (r == 0 && reset_one (v))
     ;
   pthread_mutex_unlock (&v->lock);
-  return result (r == -1 ? -1 : 0);
+  return r == -1 ? -1 : 0;
+}
+
+int
+sh_volume_reclaim_now (struct sh_volume *v)
+{
+  if (v->read_only) {
+    errno = EROFS;
+    return -1;
+  }
+  if (!volume_enter (v))
+    return -1;
+  return result (volume_leave (v, reclaim_all (v)));
 }

@@ -4,7 +4,8 @@
  *
  * It does the most urgent thing there is, one step at a time, and sleeps when
  * there is none: for a quarter of a second while something may become due by the
- * passing of time, else until somebody wakes it.  It never polls the drive.
+ * passing of time, else until somebody wakes it.  It never polls a drive that
+ * answers; one that does not is looked for every few seconds.
  */
 #include <config.h>
 #include <errno.h>
@@ -13,6 +14,7 @@
 
 #define TICK_NS   (250 * NS_PER_MS)
 #define RETRY_MS  5000u         /* after a failure of what nobody waits for */
+#define RETURN_NS (3 * NS_PER_S)        /* between two looks for a dead drive */
 
 struct worker {
   struct sh_volume *v;
@@ -23,6 +25,7 @@ struct worker {
   bool nothing_cold;            /* reclaim found nothing to do in this tick */
   bool nothing_idle;            /* nor in this idle period */
   uint64_t probed_ns;           /* last idle probe, or end of activity */
+  uint64_t looked_ns;           /* last look for a dead drive, or its death; 0: alive */
 };
 
 void
@@ -158,6 +161,36 @@ idle_probe (struct worker *w)
   return true;
 }
 
+static bool
+still_dead (const struct sh_volume *v)
+{
+  return v->dying && !v->lost;
+}
+
+/* A drive that has died: is it back? */
+static bool
+look_for_drive (struct worker *w)
+{
+  struct sh_volume *const v = w->v;
+  const uint64_t now = sh_now (v->clock);
+
+  if (w->looked_ns == 0 || !still_dead (v))
+    w->looked_ns = now;
+  if (!still_dead (v) || now - w->looked_ns < RETURN_NS)
+    return false;
+  pthread_mutex_unlock (&v->lock);
+  if (volume_resume (v) == 0) {
+    const uint64_t end = sh_now (v->clock);
+
+    *w = (struct worker) { .v = v, .probed_ns = end };
+  }
+  else
+    w->looked_ns = sh_now (v->clock);
+  pthread_mutex_lock (&v->lock);
+  w->active_ms = now_ms (v);
+  return true;
+}
+
 /* Does the most urgent thing; false if there is none now. */
 static bool
 work_once (struct worker *w)
@@ -166,7 +199,8 @@ work_once (struct worker *w)
   const uint32_t quiet = quiet_for_ms (w);
 
   if (v->dying)
-    return false;
+    return look_for_drive (w);
+  w->looked_ns = 0;
   if (serve_waiters (w) || reset_one (v))
     return true;
   if (!held_off (w) && (commit_for_room (w) || prepare_commit (w)))
@@ -207,7 +241,9 @@ rest (struct worker *w)
     until = sh_now (v->clock) + TICK_NS;
   else {
     v->worker_waits_long = true;
-    if (v->opt.probe_interval_ns > 0 && !v->dying)
+    if (still_dead (v))
+      until = w->looked_ns + RETURN_NS;
+    else if (v->opt.probe_interval_ns > 0 && !v->dying)
       until = w->probed_ns + v->opt.probe_interval_ns;
   }
   if (until > 0)

@@ -53,6 +53,13 @@ int sh_volume_close (struct sh_volume *volume, struct sh_error *err);
 #define SH_FAST      4u         /* sh_volume_zero: ENOTSUP rather than slow */
 
 uint64_t sh_volume_size (const struct sh_volume *volume);
+
+/* A drive that died and came back may have lost writes that were answered but
+   not flushed.  This number changes when that may be so, before any call works
+   again.  A server whose client came with another number answers him with errors,
+   success included, until he connects anew: a flush must not promise him what is
+   lost. */
+unsigned sh_volume_epoch (const struct sh_volume *volume);
 const char *sh_volume_label (const struct sh_volume *volume);
 
 /* `hint` names the submitting queue (an NBD connection's number, say). */
@@ -87,6 +94,7 @@ struct sh_volume_stats {
   uint64_t reclaim_cycles, reclaim_read_bytes, reclaim_written_bytes, zone_resets;
   uint64_t probes, errors;
   uint64_t space_waits;         /* writes that waited for a free zone */
+  uint64_t returns;             /* of a drive that had died */
   uint32_t zones, random_zones, random_free, seq_zones, seq_free, reserved_seq;
   uint32_t chunks, chunks_mapped, chunks_buffered;
   uint64_t generation;

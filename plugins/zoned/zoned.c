@@ -45,6 +45,7 @@ static char *control_path;
 struct handle {
   struct export *e;
   unsigned hint;                /* number of this connection */
+  unsigned epoch;               /* sh_volume_epoch when it was opened */
   unsigned client;              /* its place in e->opstats */
 };
 
@@ -132,13 +133,23 @@ wire_error (int errnum)
   }
 }
 
+/* A client from before a loss (shingle/volume.h) gets errors until it connects anew. */
+static bool
+is_stale (const struct handle *h)
+{
+  return __builtin_expect (sh_volume_epoch (h->e->volume) != h->epoch, 0);
+}
+
 /* The end of every data callback: `r` and errno as the volume left them. */
 static int
 finish (const struct handle *h, const struct request *req, int r)
 {
-  const int errnum = errno;
+  const bool stale = r == 0 && is_stale (h);
+  const int errnum = stale ? EIO : errno;
   uint64_t left_out;
 
+  if (stale)
+    r = -1;
   if (req->op >= 0)
     opstats_record (h->e->opstats, h->client, (enum opstat_op) req->op, req->count,
                     sh_now (&sh_clock_monotonic) - req->start_ns, r == -1);
@@ -151,7 +162,10 @@ finish (const struct handle *h, const struct request *req, int r)
     if (left_out)
       nbdkit_error ("%" PRIu64 " more requests failed since", left_out);
     nbdkit_error ("%s: %s of %" PRIu64 " bytes at offset %" PRIu64 " failed: %s",
-                  h->e->name, req->what, req->count, req->offset, strerror (errnum));
+                  h->e->name, req->what, req->count, req->offset,
+                  stale ? "the drive was away, and writes that this client had not "
+                          "flushed may be lost: it must connect again"
+                        : strerror (errnum));
   }
   nbdkit_set_error (wire_error (errnum));
   return -1;
@@ -387,6 +401,7 @@ zoned_open (int readonly)
     return NULL;
   }
   h->hint = atomic_fetch_add (&h->e->connections, 1);
+  h->epoch = sh_volume_epoch (h->e->volume);
   client_name (client);
   h->client = opstats_client_begin (h->e->opstats, client);
   return h;
