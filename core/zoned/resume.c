@@ -141,6 +141,7 @@ go_on_locked (struct sh_volume *v, struct sh_volume *n)
   if (lost)
     atomic_fetch_add (&v->epoch, 1);
   v->st.returns++;
+  atomic_store (&v->gate_closed, false);
   v->dying = false;
   v->modified = true;           /* the sets may need to be made equal */
   sh_log (v->opt.log, SH_LOG_WARNING, "%s: the drive is back; the volume goes on%s",

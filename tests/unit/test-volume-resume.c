@@ -205,6 +205,7 @@ end_refused (void)
 START_TEST (a_drive_that_someone_else_wrote_to_meanwhile_is_not_touched)
 {
   const struct sh_volume_options o = { 0 };
+  struct sh_error err = { 0 };
   struct sh_volume *other, *const ours = (begin (false), volume);
 
   ck_assert_int_eq (put (0, 1), 0);
@@ -214,7 +215,7 @@ START_TEST (a_drive_that_someone_else_wrote_to_meanwhile_is_not_touched)
   other = volume = emu_volume (emu, &o, false);
   ck_assert_int_eq (put (5, 5), 0);
   ck_assert_int_eq (sh_volume_flush (other), 0);
-  finish ();
+  ck_assert_int_eq (sh_volume_close (other, &err), 0);
   volume = ours;
   refuse ();
   end_refused ();

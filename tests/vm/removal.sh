@@ -12,6 +12,17 @@ drive_returns () {
   echo "the drive is back as $SG, $BLK"
 }
 
+# resumes TEXT LOG: the log says how the volume goes on, soon.
+resumes () {
+  local n
+  for n in $(seq 30); do
+    ! grep -F "$1" "$2" || return 0
+    sleep 1
+  done
+  tail -n 20 "$2"
+  fail "the log does not say: $1"
+}
+
 # removal_under_writes FILE: 32 writes at a time to FILE; the drive is removed
 # under them.  Each must be answered, and fio must see an error.
 removal_under_writes () {
