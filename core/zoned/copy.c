@@ -375,6 +375,8 @@ merge_piece (struct sh_volume *v, struct chunk *ch, const struct map_entry *m,
     e = errno;
     pthread_mutex_lock (&v->lock);
     if (r == -1) {
+      if (e == EROFS)
+        v->zones[m->buffer].flags |= RZ_READ_ONLY;
       errno = e;
       return -1;
     }

@@ -95,6 +95,7 @@ judge (struct sh_volume *v, uint32_t z, bool seq_free, struct candidate *cand)
   else {
     cand->form = COPY_MERGE;
     cand->cost = guess_weight (v, m.data);
+    return !(v->zones[z].flags & (RZ_READ_ONLY | RZ_OFFLINE));
   }
   return true;
 }
@@ -211,8 +212,8 @@ run_cycle (struct sh_volume *v, const struct candidate *cand, bool close_chunk)
   ch->no_append = false;
   pthread_cond_broadcast (&v->thaw);
   chunk_put_locked (v, ch);
-  if (r == -1 && e != ENODATA && e != EIO) {
-    errno = e;                  /* the drive, not the chunk */
+  if (r == -1 && v->dying) {
+    errno = ENODEV;             /* the drive, not the chunk */
     return -1;
   }
   if (r == -1)

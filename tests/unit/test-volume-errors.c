@@ -82,7 +82,7 @@ fault (struct guard *g, struct bdev_req *req, void *opaque)
 static void
 die (const struct trial *r, const char *what, uint64_t offset)
 {
-  fprintf (stderr, "way %td, command %llu: %s at %llu (%s)\n", r->way - ways,
+  fprintf (stderr, "%s, command %llu: %s at %llu (%s)\n", strerror (r->way->errnum),
            (unsigned long long) r->place, what, (unsigned long long) offset,
            strerror (errno));
   abort ();
@@ -286,6 +286,49 @@ START_TEST (the_same_with_few_random_zones)
 }
 END_TEST
 
+/* ---- zones that go bad ---- */
+
+static const struct way going_bad = { .op = BDEV_PROBE, .zone_lost = true };
+
+static void
+lose_zone (struct trial *r)
+{
+  struct rig *const rig = &r->rig;
+  const uint32_t first = rig->l.sb_zone + 2 * rig->l.nr_meta_zones;
+  const uint32_t z = first + rig_random (rig, rig->l.nr_zones - first);
+
+  fake_set_cond (rig->fake, z, ZONE_READ_ONLY);
+  r->hits++;
+}
+
+/* Read-only zones, now and then, under all kinds of work: what was written reads right,
+   flushes succeed, what cannot be written says so. */
+START_TEST (zones_that_turn_read_only_keep_what_they_hold)
+{
+  struct trial r = { .way = &going_bad, .stream = UINT64_MAX };
+  int i;
+
+  rig_init (&r.rig, &(struct rig_config) {
+    .drive = { .nr_zones = 40, .nr_conv = 12 },
+    .reserved = 6,
+    .notes_expected = true,
+  });
+  r.rig.seed ^= _i * UINT64_C (0x2545f4914f6cdd1d);
+  r.old = malloc (r.rig.size);
+  r.found = malloc (r.rig.size);
+  assert (r.old != NULL && r.found != NULL);
+  for (i = 0; i < 4 * STEPS; ++i) {
+    if (i % 60 == 59)
+      lose_zone (&r);
+    step (&r);
+  }
+  finish (&r);
+  rig_free (&r.rig);
+  free (r.old);
+  free (r.found);
+}
+END_TEST
+
 int
 main (void)
 {
@@ -298,6 +341,7 @@ main (void)
   tcase_add_loop_test (t, an_error_at_any_command_costs_nothing_but_its_call, 0,
                        (int) ARRAY_SIZE (ways));
   tcase_add_loop_test (t, the_same_with_few_random_zones, 0, (int) ARRAY_SIZE (ways) - 1);
+  tcase_add_loop_test (t, zones_that_turn_read_only_keep_what_they_hold, 0, 20);
   suite_add_tcase (s, t);
   r = srunner_create (s);
   srunner_run_all (r, CK_NORMAL);
