@@ -610,7 +610,7 @@ START_TEST (a_waiter_elsewhere_is_woken_by_a_freed_tag)
     tag_wait (waiter);
     if (tag_get (waiter, 0, 0) != -1 || write (ready[1], "x", 1) != 1)
       _exit (2);
-    for (i = 0; i < 5000 && atomic_load (&woken[1]) == 0; ++i)
+    for (i = 0; i < 60000 && atomic_load (&woken[1]) == 0; ++i)
       sh_sleep (&sh_clock_monotonic, NS_PER_MS);
     _exit (atomic_load (&woken[1]) && tag_get (waiter, 0, 0) != -1 ? 0 : 3);
   }
