@@ -7,6 +7,17 @@
  * each open of /dev/sgN, so commands are spread over a pool of descriptors,
  * which grows as needed; more commands than the pool can carry wait here.
  *
+ * Why not the asynchronous interface (write, poll, read)?  Every command of ours
+ * has a thread that waits for it in any case, so a thread that collects answers
+ * would be needed besides, and a wake-up of the waiter for each of them.
+ * Measured on Linux 6.1 with tests/vm/sg-interfaces-compared.vm (scsi_debug, reads
+ * of 4 KiB, an emulated machine, medians of 3): SG_IO takes 1.00 system calls a
+ * read, write and read 2.3 at depth 1 and 2.0 at depth 8, without those wake-ups;
+ * at depth 1 SG_IO takes 307 us of processor time and the other one 440 us.  At depth
+ * 8 that machine's processor times were too uneven to say anything (SG_IO 1.3 to
+ * 22 ms, the other one 0.7 to 3.1 ms).  SG_IOSUBMIT, which would save the copy of
+ * the header, is of sg version 4: Linux 6.1 answers EINVAL.
+ *
  * Buffers.  On /dev/sgN data always goes through the kernel's own pages: its
  * direct mode would pin the caller's pages, and after a hot removal SG_IO
  * returns ENODEV while the adapter may still use them; the caller could not
