@@ -13,6 +13,8 @@
  *   - nothing is free: then K = U - M >= R >= 1, so some chunk has a buffer, and
  *     its data zone is merged into the buffer zone, which needs no free zone and
  *     gives a seq zone back.
+ * The random zones that a crowd leaves (nr_spare) do not matter here: when a cycle
+ * gains nothing, they are handed out as well.
  * Each step is finite, so the zone comes.  It goes to the chunk with the most
  * waiting writers, or to one that was passed too often, and to all its writers
  * at once.
@@ -71,8 +73,20 @@ take (struct sh_volume *v, uint32_t z)
   bits_zero_locked (v, z);
 }
 
-uint32_t
-alloc_random_locked (struct sh_volume *v)
+/* Random zones that may be taken now.  A crowd leaves some: its writers wait for
+   reclaim anyhow, one after the other, whoever is served first; but one who comes
+   alone, as a program that writes a little and syncs, gets his zone at once
+   and without a chunk being copied for it. */
+static uint32_t
+random_to_be_had (const struct sh_volume *v)
+{
+  const uint32_t left = v->crowded ? v->nr_spare : 0;
+
+  return v->free_random.count - MIN (v->free_random.count, left);
+}
+
+static uint32_t
+take_random (struct sh_volume *v)
 {
   const uint32_t z = list_pop (v, &v->free_random);
 
@@ -81,6 +95,12 @@ alloc_random_locked (struct sh_volume *v)
     v->zones[z].last_ms = now_ms (v);
   }
   return z;
+}
+
+uint32_t
+alloc_random_locked (struct sh_volume *v)
+{
+  return v->waits == NULL && random_to_be_had (v) > 0 ? take_random (v) : ZONE_NONE;
 }
 
 /* The lock is not held.  */
@@ -251,6 +271,7 @@ wake_waiters_of (struct sh_volume *v, uint32_t c)
     w->again = true;
     pthread_cond_signal (&w->cond);
   }
+  v->crowded &= v->waits != NULL;
 }
 
 void
@@ -390,19 +411,20 @@ serve_chunk (struct sh_volume *v, uint32_t c, int errnum)
     w->errnum = errnum;
     pthread_cond_signal (&w->cond);
   }
+  v->crowded &= v->waits != NULL;
 }
 
 static void
 space_grant_locked (struct sh_volume *v)
 {
-  while (v->waits != NULL && v->free_random.count > 0) {
+  while (v->waits != NULL && random_to_be_had (v) > 0) {
     const uint32_t c = choose_waiter (v);
     const struct map_entry m = v->map[c];
 
     if (m.data == ZONE_NONE)
-      map_set_locked (v, c, alloc_random_locked (v), ZONE_NONE);
+      map_set_locked (v, c, take_random (v), ZONE_NONE);
     else if (m.buffer == ZONE_NONE && is_seq (v, m.data))
-      map_set_locked (v, c, m.data, alloc_random_locked (v));
+      map_set_locked (v, c, m.data, take_random (v));
     serve_chunk (v, c, 0);
   }
 }
@@ -438,9 +460,14 @@ space_step (struct sh_volume *v)
     return 1;
   }
   r = reclaim_cycle (v, RECLAIM_NEED);
-  if (r != 0)
-    return r == -1 ? -1 : 1;
-  return wait_for_others (v);
+  if (r == -1)
+    return -1;
+  if (r != 2 && v->free_random.count > 0) {     /* now the spare ones must do */
+    v->crowded = false;
+    space_grant_locked (v);
+    return 1;
+  }
+  return r != 0 ? 1 : wait_for_others (v);
 }
 
 /* Without a worker one of the waiting writers does its work. */
@@ -475,7 +502,7 @@ space_wait (struct sh_volume *v, uint32_t c)
   v->retry_stuck = true;
   sh_cond_init (&w.cond);
   for (p = &v->waits; *p != NULL; p = &(*p)->next)
-    ;
+    v->crowded |= (*p)->chunk != c;
   *p = &w;
   if (v->victim != NULL)        /* it would be copied in vain otherwise */
     v->victim->frozen = true;

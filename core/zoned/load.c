@@ -349,6 +349,8 @@ volume_load (struct sh_volume *v, struct sh_error *err)
       read_sets (v, err) == -1 || allocate (v, err) == -1)
     return -1;
   init_zones (v);
+  /* Where no chunk can move to a seq zone, reclaim would not make up for them. */
+  v->nr_spare = v->nr_seq > 0 ? MIN (SPARE_RANDOM_MAX, v->nr_random / 4) : 0;
   if (v->nr_random == 0)
     return sh_fail (err, ENOSPC, "%s: the metadata fills every conventional zone; none is left "
                     "for data", v->bdev->info.name);

@@ -89,6 +89,7 @@
 #define COLD_MS               5000u     /* not written for so long: may be reclaimed
                                            while others write */
 #define CLOSE_RESET_NS        (5 * NS_PER_S)    /* close resets unused zones for so long */
+#define SPARE_RANDOM_MAX      2u        /* free random zones kept for who comes alone */
 #define ZONE_ERRORS_MAX       2u        /* failed targets, then the zone is left out */
 
 enum zone_state {
@@ -218,6 +219,7 @@ struct sh_volume {
   uint32_t *random;             /* ids of random zones for data */
   uint32_t nr_random;
   uint32_t nr_seq;              /* seq zones for data */
+  uint32_t nr_spare;            /* free random zones that a crowd of writers leaves */
   uint64_t epoch_ns;            /* clock at open */
   uint64_t size_bytes;
   char label[SUPER_LABEL_BYTES + 1];
@@ -270,6 +272,7 @@ struct sh_volume {
 
   /* Space. */
   struct space_wait *waits;     /* FIFO */
+  bool crowded;                 /* several chunks wait at once, or did and some still do */
   bool making_space;            /* somebody runs space_step without a worker */
   bool chunk_busy;              /* the last choice passed over a zone whose first write
                                    is on its way */
@@ -390,7 +393,8 @@ void range_unlock_locked (struct sh_volume *v, struct chunk *ch, struct range *r
 /* ---- alloc.c: zone lists, map changes, space ---- */
 void list_push (struct sh_volume *v, struct zone_list *l, uint32_t z);
 uint32_t list_pop (struct sh_volume *v, struct zone_list *l);
-/* A free random zone with zero bits, state TARGET; ZONE_NONE if none. */
+/* A free random zone with zero bits, state TARGET; ZONE_NONE if none is to be had
+   now: then the caller waits (space_wait). */
 uint32_t alloc_random_locked (struct sh_volume *v);
 /* A free seq zone, empty.  Drops the lock to reset one.  ZONE_NONE if none. */
 uint32_t alloc_seq (struct sh_volume *v);

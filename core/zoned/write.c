@@ -190,7 +190,7 @@ map_new (struct sh_volume *v, struct piece *p, uint32_t first, uint32_t count)
     if (v->map[c].data != ZONE_NONE)
       return 0;
   }
-  z = v->waits == NULL ? alloc_random_locked (v) : ZONE_NONE;
+  z = alloc_random_locked (v);
   if (z == ZONE_NONE)
     return space_wait (v, c);
   map_set_locked (v, c, z, ZONE_NONE);
@@ -201,7 +201,7 @@ map_new (struct sh_volume *v, struct piece *p, uint32_t first, uint32_t count)
 static int
 add_buffer (struct sh_volume *v, uint32_t c)
 {
-  const uint32_t z = v->waits == NULL ? alloc_random_locked (v) : ZONE_NONE;
+  const uint32_t z = alloc_random_locked (v);
 
   if (z == ZONE_NONE)
     return space_wait (v, c);
