@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "backend-memory.h"
+#include "base/copy.h"
 #include "base/error.h"
 
 struct memory {
@@ -23,7 +24,7 @@ memory_submit (struct backend *b, struct backend_io *io)
     memcpy (io->buf, m->bytes + io->offset, io->count);
     break;
   case BACKEND_WRITE:
-    memcpy (m->bytes + io->offset, io->buf, io->count);
+    copy_to_medium (m->bytes + io->offset, io->buf, io->count);
     break;
   case BACKEND_FLUSH:
     break;

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 #include "base/bytes.h"
+#include "base/copy.h"
 #include "transport/emu/store.h"
 
 /* The next run of buffer memory, at most len bytes; the cursor moves past it.
@@ -48,7 +49,7 @@ cursor_get (struct cursor *c, void *data, size_t len)
     size_t run;
     const void *from = next_run (c, len, &run);
 
-    memcpy (p, from, run);
+    copy_to_medium (p, from, run);
     p += run;
     len -= run;
   }
