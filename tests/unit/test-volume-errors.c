@@ -15,6 +15,8 @@
 #include <assert.h>
 #include <check.h>
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -329,6 +331,144 @@ START_TEST (zones_that_turn_read_only_keep_what_they_hold)
 }
 END_TEST
 
+/* ---- many threads, errors all the time ---- */
+
+#define THREADS 6
+#define STRIPE  (32 * KiB)
+
+struct owner {
+  pthread_t thread;
+  struct rig *rig;
+  unsigned id, steps;
+  uint64_t seed;
+  uint64_t failed;              /* calls */
+};
+
+static atomic_uint fault_dice;
+static atomic_bool faults_on;
+
+static int
+fault_at_random (struct guard *g, struct bdev_req *req, void *opaque)
+{
+  static const int errnums[] = { EIO, ENODATA, ETIMEDOUT, ETOOMANYREFS };
+  const unsigned n = atomic_fetch_add (&fault_dice, 1) * 2654435761u >> 8;
+
+  if (!atomic_load (&faults_on) || req->op == BDEV_PROBE || n % 40 != 0)
+    return 0;
+  if (req->op == BDEV_WRITE && n / 40 % 2)
+    req->done_bytes = req->len_bytes / 2 / BLOCK * BLOCK;
+  errno = errnums[n / 80 % ARRAY_SIZE (errnums)];
+  return -1;
+}
+
+static uint64_t
+next (uint64_t *seed, uint64_t below)
+{
+  *seed ^= *seed << 13;
+  *seed ^= *seed >> 7;
+  *seed ^= *seed << 17;
+  return *seed % below;
+}
+
+/* What is there is read until a read succeeds; each block is old or new. */
+static void
+settle_stripe (struct owner *o, uint64_t base, const uint8_t *old, uint8_t *buf)
+{
+  uint8_t *const model = o->rig->model + base;
+  unsigned tries = 0;
+  uint64_t b;
+
+  while (sh_volume_pread (o->rig->v, buf, STRIPE, base, o->id) == -1)
+    assert (++tries < 1000);
+  for (b = 0; b < STRIPE; b += BLOCK) {
+    assert (memcmp (buf + b, model + b, BLOCK) == 0 || memcmp (buf + b, old + b, BLOCK) == 0);
+    memcpy (model + b, buf + b, BLOCK);
+  }
+}
+
+static void
+owner_step (struct owner *o, uint8_t *old, uint8_t *buf)
+{
+  struct rig *const rig = o->rig;
+  const uint64_t stripes = rig->size / (STRIPE * THREADS);
+  const uint64_t base = (next (&o->seed, stripes) * THREADS + o->id) * STRIPE;
+  const uint64_t skip = next (&o->seed, STRIPE), n = 1 + next (&o->seed, STRIPE - skip);
+  uint8_t *const at = rig->model + base + skip;
+  uint64_t i;
+  int r;
+
+  memcpy (old, rig->model + base, STRIPE);
+  switch (next (&o->seed, 8)) {
+  case 0:
+    memset (at, 0, n);
+    r = sh_volume_zero (rig->v, n, base + skip, 0);
+    break;
+  case 1:
+    o->failed += sh_volume_flush (rig->v) == -1;
+    return;
+  case 2:
+    if (sh_volume_pread (rig->v, buf, STRIPE, base, o->id) == 0)
+      assert (memcmp (buf, rig->model + base, STRIPE) == 0);
+    return;
+  default:
+    for (i = 0; i < n; ++i)
+      at[i] = 1 + next (&o->seed, 255);
+    r = sh_volume_pwrite (rig->v, at, n, base + skip, next (&o->seed, 8) ? 0 : SH_FUA, o->id);
+  }
+  if (r == -1) {
+    o->failed++;
+    settle_stripe (o, base, old, buf);
+  }
+}
+
+static void *
+owner_main (void *opaque)
+{
+  struct owner *const o = opaque;
+  uint8_t *const old = malloc (STRIPE), *const buf = malloc (STRIPE);
+  unsigned i;
+
+  assert (old != NULL && buf != NULL);
+  for (i = 0; i < o->steps; ++i)
+    owner_step (o, old, buf);
+  free (old);
+  free (buf);
+  return NULL;
+}
+
+START_TEST (errors_under_many_threads_cost_the_calls_that_they_hit)
+{
+  struct owner o[THREADS];
+  struct rig rig;
+  uint64_t failed = 0;
+  unsigned i;
+
+  rig_init (&rig, &(struct rig_config) {
+    .drive = { .nr_zones = _i ? 40 : 80, .nr_conv = _i ? 6 : 12 },
+    .reserved = 3,
+    .worker = true,
+    .notes_expected = true,
+  });
+  rig.guard->fault = fault_at_random;
+  atomic_store (&faults_on, true);
+  for (i = 0; i < THREADS; ++i) {
+    o[i] = (struct owner) { .rig = &rig, .id = i, .steps = 400, .seed = 55 + i + rig.seed };
+    assert (pthread_create (&o[i].thread, NULL, owner_main, &o[i]) == 0);
+  }
+  for (i = 0; i < THREADS; ++i) {
+    pthread_join (o[i].thread, NULL);
+    failed += o[i].failed;
+  }
+  atomic_store (&faults_on, false);
+  ck_assert_uint_gt (failed, 0);
+  ck_assert_int_eq (sh_volume_flush (rig.v), 0);
+  rig_verify_all (&rig);
+  rig_reopen (&rig);
+  rig_verify_all (&rig);
+  rig_free (&rig);
+}
+END_TEST
+
 int
 main (void)
 {
@@ -342,6 +482,7 @@ main (void)
                        (int) ARRAY_SIZE (ways));
   tcase_add_loop_test (t, the_same_with_few_random_zones, 0, (int) ARRAY_SIZE (ways) - 1);
   tcase_add_loop_test (t, zones_that_turn_read_only_keep_what_they_hold, 0, 20);
+  tcase_add_loop_test (t, errors_under_many_threads_cost_the_calls_that_they_hit, 0, 2);
   suite_add_tcase (s, t);
   r = srunner_create (s);
   srunner_run_all (r, CK_NORMAL);
