@@ -75,7 +75,7 @@ loop_let_go () { ! loop_is_ours "$1" || timeout 60 losetup -d "$1"; }
 loop_detach ()
 {
   loop_let_go "$1" || fail "cannot detach $1"
-  wait_for 60 loop_is_free "$1" || fail "$1 is still in use"
+  wait_for 180 loop_is_free "$1" || fail "$1 is still in use"
 }
 loop_is_free () { ! loop_is_ours "$1"; }
 requires_loop ()

@@ -30,7 +30,8 @@ write_files ()
 {
   local i
   for ((i = 0; ; ++i)); do
-    content $i >"$tmp/fs/safe.$i" && sync "$tmp/fs/safe.$i" || return 0
+    content $i >"$tmp/fs/safe.$i" && [ "$(stat -c %s "$tmp/fs/safe.$i")" = 300000 ] &&
+      sync "$tmp/fs/safe.$i" || return 0
     echo $i >>"$tmp/safe"
     [ $i -lt 60 ] || rm -f "$tmp/fs/safe.$((i - 60))"
   done
@@ -113,10 +114,10 @@ kill_in_the_middle ()
 {
   kill -KILL "$mount_pid"
   wait "$verifier" 2>/dev/null && fail "$type: fio saw no error after the kill"
-  wait_for 60 server_gone "$writer" || fail "$type: a user hangs after the kill"
-  stop_stress
+  stop_stress                   # some of it spins on errors
+  wait_for 180 server_gone "$writer" || fail "$type: a user hangs after the kill"
   wait "$writer" 2>/dev/null || true
-  timeout 60 umount "$tmp/fs" || timeout 60 umount -l "$tmp/fs"
+  timeout 180 umount "$tmp/fs" || timeout 60 umount -l "$tmp/fs"
   loop_detach "$loop"
   fusermount3 -u -z "$tmp/drive.d"
   "$SHINGLE" check "$tmp/drive" >"$tmp/check" || { cat "$tmp/check" >&2; fail "the volume is damaged"; }
