@@ -10,7 +10,7 @@ exists ()
 {
   case $1 in
   */*) [ -x "$1" ] && grep -q "	$1 " Makefile.am ;;
-  *) grep -q "START_TEST ($1)" ./*/test-*.c && grep -Eq "tcase_add_(loop_)?test \\([a-z]+, $1[,)]" ./*/test-*.c ;;
+  *) grep -q "START_TEST ($1)" ./*/test-*.c && grep -Eq "(tcase_add_(loop_)?test \\([a-z]+, |BOTH \\()$1[,)]" ./*/test-*.c ;;
   esac
 }
 
