@@ -675,8 +675,6 @@ main (void)
 {
   Suite *const s = suite_create ("power-cuts");
   TCase *const t = tcase_create ("cuts");
-  SRunner *r;
-  int failed;
 
   tcase_set_timeout (t, 600);
   tcase_add_test (t, at_every_command_of_mixed_work);
@@ -684,9 +682,5 @@ main (void)
   tcase_add_test (t, without_fua);
   tcase_add_test (t, with_writers_commits_and_reclaim_at_once);
   suite_add_tcase (s, t);
-  r = srunner_create (s);
-  srunner_run_all (r, CK_NORMAL);
-  failed = srunner_ntests_failed (r);
-  srunner_free (r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return run_suite (s);
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <check.h>
 #include "base/bytes.h"
+#include "run-suite.h"
 #include "transport/emu/emu.h"
 
 /* Settings as after `emu:ram:`; the first unit attention is taken away. */

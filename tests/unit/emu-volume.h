@@ -4,6 +4,7 @@
 #define EMU_VOLUME_H
 
 #include <stdint.h>
+#include "run-suite.h"
 #include "shingle/volume.h"
 #include "transport/emu/emu.h"
 

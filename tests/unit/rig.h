@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "fake-bdev.h"
 #include "guard-bdev.h"
+#include "run-suite.h"
 #include "shingle/volume.h"
 #include "zoned/layout.h"
 

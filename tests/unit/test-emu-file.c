@@ -676,11 +676,5 @@ suite (void)
 int
 main (void)
 {
-  SRunner *r = srunner_create (suite ());
-  int failed;
-
-  srunner_run_all (r, CK_ENV);
-  failed = srunner_ntests_failed (r);
-  srunner_free (r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return run_suite (suite ());
 }

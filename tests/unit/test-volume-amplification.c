@@ -159,14 +159,8 @@ main (void)
 {
   Suite *const s = suite_create ("volume-amplification");
   TCase *const t = tcase_create ("counts");
-  SRunner *r;
-  int failed;
 
   tcase_add_test (t, no_more_reaches_the_drive_than_must);
   suite_add_tcase (s, t);
-  r = srunner_create (s);
-  srunner_run_all (r, CK_NORMAL);
-  failed = srunner_ntests_failed (r);
-  srunner_free (r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return run_suite (s);
 }

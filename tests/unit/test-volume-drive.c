@@ -160,15 +160,9 @@ main (void)
 {
   Suite *const s = suite_create ("volume-drive");
   TCase *const t = tcase_create ("drive");
-  SRunner *r;
-  int failed;
 
   tcase_add_loop_test (t, more_streams_than_open_zones_all_arrive_and_leave_no_zone_open, 0, 2);
   tcase_add_loop_test (t, writers_that_wait_for_zones_finish_on_fast_and_on_slow_drives, 0, 3);
   suite_add_tcase (s, t);
-  r = srunner_create (s);
-  srunner_run_all (r, CK_NORMAL);
-  failed = srunner_ntests_failed (r);
-  srunner_free (r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return run_suite (s);
 }

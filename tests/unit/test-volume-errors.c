@@ -474,8 +474,6 @@ main (void)
 {
   Suite *const s = suite_create ("volume-errors");
   TCase *const t = tcase_create ("errors");
-  SRunner *r;
-  int failed;
 
   tcase_set_timeout (t, 600);
   tcase_add_loop_test (t, an_error_at_any_command_costs_nothing_but_its_call, 0,
@@ -484,9 +482,5 @@ main (void)
   tcase_add_loop_test (t, zones_that_turn_read_only_keep_what_they_hold, 0, 20);
   tcase_add_loop_test (t, errors_under_many_threads_cost_the_calls_that_they_hit, 0, 2);
   suite_add_tcase (s, t);
-  r = srunner_create (s);
-  srunner_run_all (r, CK_NORMAL);
-  failed = srunner_ntests_failed (r);
-  srunner_free (r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return run_suite (s);
 }

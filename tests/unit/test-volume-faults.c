@@ -583,8 +583,6 @@ main (void)
 {
   Suite *const s = suite_create ("volume-faults");
   TCase *const t = tcase_create ("faults");
-  SRunner *r;
-  int failed;
 
   tcase_add_test (t, the_rest_of_a_failed_append_goes_elsewhere_and_nobody_else_fails);
   tcase_add_test (t, a_write_pointer_in_the_middle_of_a_block_is_left_alone);
@@ -604,9 +602,5 @@ main (void)
   tcase_add_test (t, unreadable_data_stays_where_it_is_and_reclaim_goes_on);
   tcase_add_test (t, a_zone_that_takes_no_data_is_left_out_after_two_tries);
   suite_add_tcase (s, t);
-  r = srunner_create (s);
-  srunner_run_all (r, CK_NORMAL);
-  failed = srunner_ntests_failed (r);
-  srunner_free (r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return run_suite (s);
 }

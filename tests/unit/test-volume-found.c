@@ -474,8 +474,6 @@ main (void)
 {
   Suite *const s = suite_create ("volume-found");
   TCase *const t = tcase_create ("found");
-  SRunner *r;
-  int failed;
 
   tcase_add_test (t, a_stale_set_of_equal_generation_is_brought_up_to_date);
   tcase_add_test (t, the_newer_set_counts_and_the_older_follows);
@@ -495,9 +493,5 @@ main (void)
   tcase_add_loop_test (t, the_same_where_a_set_is_several_zones_long, 0, 4);
   tcase_add_test (t, a_zone_of_metadata_that_goes_bad_fails_flushes_and_is_named_once);
   suite_add_tcase (s, t);
-  r = srunner_create (s);
-  srunner_run_all (r, CK_NORMAL);
-  failed = srunner_ntests_failed (r);
-  srunner_free (r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return run_suite (s);
 }

@@ -434,14 +434,8 @@ main (void)
 {
   Suite *const s = suite_create ("volume-images");
   TCase *const t = tcase_create ("images");
-  SRunner *r;
-  int failed;
 
   tcase_add_loop_test (t, images_of_every_kind_open_read_right_and_close_clean, 0, NR_KINDS);
   suite_add_tcase (s, t);
-  r = srunner_create (s);
-  srunner_run_all (r, CK_NORMAL);
-  failed = srunner_ntests_failed (r);
-  srunner_free (r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return run_suite (s);
 }

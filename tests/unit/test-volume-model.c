@@ -148,17 +148,11 @@ main (void)
 {
   Suite *const s = suite_create ("volume-model");
   TCase *const t = tcase_create ("model");
-  SRunner *r;
-  int failed;
 
   tcase_add_test (t, random_work_reads_back_as_written);
   tcase_add_test (t, the_same_with_one_free_random_zone_and_reserve_1);
   tcase_add_test (t, the_same_on_4kn_without_fua);
   tcase_add_test (t, the_same_with_a_cache_of_few_bitmaps);
   suite_add_tcase (s, t);
-  r = srunner_create (s);
-  srunner_run_all (r, CK_NORMAL);
-  failed = srunner_ntests_failed (r);
-  srunner_free (r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return run_suite (s);
 }

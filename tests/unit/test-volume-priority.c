@@ -201,17 +201,11 @@ main (void)
 {
   Suite *const s = suite_create ("volume-priority");
   TCase *const t = tcase_create ("reclaim");
-  SRunner *r;
-  int failed;
 
   tcase_set_timeout (t, 60);
   tcase_add_checked_fixture (t, set_up, tear_down);
   tcase_add_test (t, reads_of_users_overtake_the_copying_of_reclaim);
   tcase_add_test (t, copying_that_a_writer_waits_for_is_not_idle_work);
   suite_add_tcase (s, t);
-  r = srunner_create (s);
-  srunner_run_all (r, CK_NORMAL);
-  failed = srunner_ntests_failed (r);
-  srunner_free (r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return run_suite (s);
 }

@@ -472,8 +472,6 @@ main (void)
 {
   Suite *const s = suite_create ("volume-space");
   TCase *const t = tcase_create ("space");
-  SRunner *r;
-  int failed;
 
   tcase_add_loop_test (t, a_full_volume_takes_writes_whatever_few_zones_are_free, 0, 6);
   tcase_add_test (t, a_drive_of_random_zones_alone_is_no_problem);
@@ -490,9 +488,5 @@ main (void)
   tcase_add_test (t, extents_cover_the_range_and_nothing_else);
   tcase_add_test (t, ranges_outside_the_volume_are_refused);
   suite_add_tcase (s, t);
-  r = srunner_create (s);
-  srunner_run_all (r, CK_NORMAL);
-  failed = srunner_ntests_failed (r);
-  srunner_free (r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return run_suite (s);
 }

@@ -220,8 +220,6 @@ main (void)
 {
   Suite *const s = suite_create ("volume-threads");
   TCase *const t = tcase_create ("threads");
-  SRunner *r;
-  int failed;
 
   tcase_add_test (t, neighbours_in_one_block_never_lose_each_others_bytes);
   tcase_add_test (t, the_same_with_two_chunks_and_two_random_zones);
@@ -229,9 +227,5 @@ main (void)
   tcase_add_test (t, a_stream_whose_first_piece_is_late_still_begins_in_a_sequential_zone);
   tcase_add_test (t, a_stream_through_eight_threads_goes_straight_to_sequential_zones);
   suite_add_tcase (s, t);
-  r = srunner_create (s);
-  srunner_run_all (r, CK_NORMAL);
-  failed = srunner_ntests_failed (r);
-  srunner_free (r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return run_suite (s);
 }
