@@ -103,7 +103,7 @@ prepare_commit (struct worker *w)
 {
   struct sh_volume *const v = w->v;
 
-  if (v->trusted || v->read_only)
+  if (v->trusted || v->read_only || !v->modified)
     return false;
   return commit_prepare (v) == 0 || failed (w);
 }
