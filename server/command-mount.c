@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "args.h"
@@ -162,11 +163,23 @@ open_control (struct mount *m, struct sh_error *err)
   return control_start (m->control, err);
 }
 
+/* Memory that this process asks for must not wait for writes to a file system that
+   lies on its own file.  Every thread that is started from here on inherits it.
+   Needs CAP_SYS_RESOURCE. */
+static void
+be_io_flusher (void)
+{
+#ifdef PR_SET_IO_FLUSHER
+  prctl (PR_SET_IO_FLUSHER, 1, 0, 0, 0);
+#endif
+}
+
 static int
 set_up (struct mount *m, struct sh_error *err)
 {
   const struct mount_source *first = &m->options.sources[0];
 
+  be_io_flusher ();
   m->options.front.source = first->text ? first->text : first->command[0];
   if (front_check_mountpoint (m->options.mountpoint, err) == -1
       || (m->options.auto_unmount

@@ -24,7 +24,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -167,12 +166,6 @@ loop_thread (void *arg)
   sigemptyset (&set);
   sigaddset (&set, WAKE_SIGNAL);
   pthread_sigmask (SIG_UNBLOCK, &set, NULL);
-#ifdef PR_SET_IO_FLUSHER
-  /* Memory that this thread asks for must not wait for writes to a file
-     system that lies on our own file.  Needs CAP_SYS_RESOURCE; without it a
-     loop device above works as before, less safely when memory is short. */
-  prctl (PR_SET_IO_FLUSHER, 1, 0, 0, 0);
-#endif
 
   while (!atomic_load_explicit (&f->stopping, memory_order_relaxed)
          && !fuse_session_exited (f->se)) {

@@ -39,6 +39,9 @@ drive () {
   drive_find
 }
 
+# One TEST UNIT READY.  (sg_turs of sg3-utils 1.48 sends none.)
+ask_ready () { sg_raw "$1" 00 00 00 00 00 00 >/dev/null 2>&1; }
+
 # Names the nodes of the (first) drive there is.
 drive_find () {
   local dev
@@ -47,7 +50,7 @@ drive_find () {
   BLK=/dev/${dev##*/}
   SG=/dev/$(ls "$(dirname "$(dirname "$dev")")/scsi_generic" | head -n 1)
   # The first command may be answered with UNIT ATTENTION.
-  sg_turs "$SG" >/dev/null 2>&1 || sg_turs "$SG" >/dev/null
+  ask_ready "$SG" || ask_ready "$SG"
 }
 drive_present () {
   ls -d /sys/bus/pseudo/drivers/scsi_debug/adapter*/host*/target*/*:*/block/*
