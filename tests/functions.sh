@@ -136,6 +136,21 @@ forget_server ()
   background_pids=(${kept[@]+"${kept[@]}"})
 }
 
+# make_fs TYPE ARGUMENT...: mkfs.btrfs looks at every mount of the machine, and fails
+# while another test has one above a server that it has killed; so it is tried again.
+make_fs ()
+{
+  local type=$1 i
+  shift
+  for ((i = 0; i < 120; ++i)); do
+    timeout 100 "mkfs.$type" "$@" 2>"$tmp/mkfs.err" && return 0
+    grep -q 'cannot check mount status' "$tmp/mkfs.err" || break
+    sleep 1
+  done
+  cat "$tmp/mkfs.err" >&2
+  return 1
+}
+
 # new_drive NAME [create option...]: an emulated drive $tmp/NAME, formatted.
 # Without options: 64 zones of 4 MiB, 12 of them conventional.
 small_drive=(--size=256M --zone-size=4M --conventional=12)

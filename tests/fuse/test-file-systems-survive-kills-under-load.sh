@@ -135,7 +135,7 @@ for type in ${SHINGLE_FS_TYPES:-raw ext4 xfs btrfs}; do
   fi
 
   up
-  timeout 100 "mkfs.$type" -q "$loop"
+  make_fs "$type" -q "$loop"
   mount "$loop" "$tmp/fs"
   load $((half + 600))          # ended by the kill
   get_on

@@ -42,7 +42,7 @@ for direct in on off; do
     mount_drive drive
     loop_attach --direct-io=$direct "$volume"
     wipefs -qa "$loop"
-    timeout 100 "mkfs.$type" -q "$loop"
+    make_fs "$type" -q "$loop"
     mount "$loop" "$tmp/fs"
     load
     timeout 60 fstrim "$tmp/fs"

@@ -32,7 +32,7 @@ for kind in ext4 xfs btrfs gpt; do
   case $kind in
     ext4) mkfs.ext4 -q -F "$disk"; e2fsck -fn "$disk" >/dev/null 2>&1 ;;
     xfs) mkfs.xfs -q -f "$disk" ;;
-    btrfs) mkfs.btrfs -q -f "$disk" ;;
+    btrfs) make_fs btrfs -q -f "$disk" ;;
     gpt) sgdisk --new=1:2048:+64M --new=2:0:0 "$disk" >/dev/null ;;
   esac
   unmounted

@@ -55,7 +55,7 @@ size=128M
 all_conventional $size
 holds 'an ext4 file system "photos"' mkfs.ext4 -q -L photos
 holds 'an ext4 file system' truncated
-holds 'a btrfs file system' mkfs.btrfs -q
+holds 'a btrfs file system' make_fs btrfs -q
 holds 'a vfat file system' mkfs.vfat
 holds 'a swap area' mkswap
 holds 'a gpt partition table' gpt
