@@ -18,5 +18,5 @@ nothing_left || fail 'something is left behind'
 ! grep -q "$tmp" /proc/self/mountinfo || fail 'something is still mounted'
 
 timeout --signal=TERM 4 "$top_srcdir/examples/quickstart" >/dev/null 2>&1 || true
-wait_for 20 nothing_left || fail 'something is left behind after SIGTERM'
+wait_for 120 nothing_left || fail 'something is left behind after SIGTERM'
 ! grep -q "$tmp" /proc/self/mountinfo || fail 'something is still mounted after SIGTERM'
