@@ -12,15 +12,25 @@ of_bdev (struct bdev *bdev)
   return (struct gate *) bdev;
 }
 
+static bool
+concerned (const struct gate *g, const struct bdev_req *req)
+{
+  return g->only_end == 0 ||
+         (req->op == g->only_op && req->off_bytes >= g->only_from &&
+          req->off_bytes < g->only_end);
+}
+
 static void
 pass (struct gate *g, const struct bdev_req *req)
 {
   pthread_mutex_lock (&g->lock);
-  g->waiting++;
-  pthread_cond_broadcast (&g->cond);
-  while (g->closed)
-    pthread_cond_wait (&g->cond, &g->lock);
-  g->waiting--;
+  if (concerned (g, req)) {
+    g->waiting++;
+    pthread_cond_broadcast (&g->cond);
+    while (g->closed)
+      pthread_cond_wait (&g->cond, &g->lock);
+    g->waiting--;
+  }
   if (g->nr < GATE_LOG_MAX)
     g->log[g->nr++] = (struct gate_entry) { req->op, req->off_bytes, req->len_bytes };
   pthread_mutex_unlock (&g->lock);
@@ -75,8 +85,17 @@ gate_new (struct bdev *lower)
 void
 gate_close (struct gate *g)
 {
+  gate_close_for (g, BDEV_READ, 0, 0);
+}
+
+void
+gate_close_for (struct gate *g, enum bdev_op op, uint64_t from, uint64_t end)
+{
   pthread_mutex_lock (&g->lock);
   g->closed = true;
+  g->only_op = op;
+  g->only_from = from;
+  g->only_end = end;
   g->nr = 0;
   pthread_mutex_unlock (&g->lock);
 }
