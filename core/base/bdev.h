@@ -59,8 +59,8 @@ struct bdev_req {
   unsigned flags;
   enum bdev_prio prio;
   const atomic_uint *wanted;    /* with class IDLE, or NULL: not 0 while somebody waits for
-                                   what this is part of; it counts as BE then, also when
-                                   it is queued already */
+                                   what this is part of; it counts as BE then, after
+                                   bdev_raise also when it is queued already */
   unsigned hwq;                 /* hardware queue hint; folded by mq */
   uint64_t off_bytes;
   uint64_t len_bytes;
@@ -151,6 +151,8 @@ struct bdev_ops {
      change reads its zones again: open zones are closed, and what was not
      flushed may be gone. */
   uint64_t (*resets) (struct bdev *bdev);
+  /* Optional, any thread, does not sleep: the `wanted` of some requests is no longer 0. */
+  void (*raise) (struct bdev *bdev);
 };
 
 struct bdev {
@@ -181,6 +183,13 @@ static inline uint64_t
 bdev_resets (struct bdev *bdev)
 {
   return bdev->ops->resets ? bdev->ops->resets (bdev) : 0;
+}
+
+static inline void
+bdev_raise (struct bdev *bdev)
+{
+  if (bdev->ops->raise)
+    bdev->ops->raise (bdev);
 }
 
 /* One buffer, class BE. */

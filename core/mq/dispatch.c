@@ -28,8 +28,12 @@ place (struct mq *mq, struct mq_request *rq, uint64_t now)
     rq->at_head = false;
     rq->place = MQ_IN_DIRECT;
     mq->nr_direct++;
+    return;
   }
-  else if (mq_may_write_zone (mq, rq))
+  /* Whoever sets `wanted` raises what is queued; this one was on its way. */
+  if (rq->dl.prio_class == DL_IDLE && mq_is_wanted (rq))
+    mq_change_class (mq, rq, DL_BE);
+  if (mq_may_write_zone (mq, rq))
     mq_enqueue (mq, rq);
 }
 
@@ -348,6 +352,9 @@ sort_in (struct mq *mq, uint64_t now)
   if (now - mq->looked_ns > LOOK_NS)
     look_at_hwqs (mq, now);
   drain_incoming (mq, now);
+  if (atomic_load_explicit (&mq->raised, memory_order_relaxed) &&
+      atomic_exchange (&mq->raised, false))
+    mq_raise_wanted (mq);
   if (atomic_load_explicit (&mq->zones_released, memory_order_acquire))
     mq_release_plugged (mq);
   if (mq->nr_held)
@@ -474,6 +481,15 @@ mq_as_dispatcher (struct mq *mq, void (*fn) (struct mq *mq, void *opaque), void 
   }
   fn (mq, opaque);
   atomic_exchange (&mq->kicks, 0);
+  mq_run_queue (mq, &mq->hwq[0]);
+}
+
+/* Any thread.  The dispatcher looks at all that is queued after it has seen the flag; what
+   comes in later is looked at then. */
+void
+mq_raise (struct mq *mq)
+{
+  atomic_store (&mq->raised, true);
   mq_run_queue (mq, &mq->hwq[0]);
 }
 

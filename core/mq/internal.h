@@ -75,7 +75,8 @@ struct mq {
   atomic_bool parked_any;       /* some hwq may have a parked tag */
   atomic_ullong mixed_ns;       /* when classes were last mixed; 0: never */
   atomic_int sched, run;
-  _Atomic uint8_t *zone_state;  /* enum zone_state of each zone; NULL: no zones */
+  _Atomic uint8_t *zone_state;  /* enum zone_state of each gate (mq_gate); NULL: no zones */
+  bool one_zone_writer;         /* zoned_writes=qd1; never changes */
   const struct mq_device_ops *ops;
   void *device;
   const struct sh_clock *clock;
@@ -92,6 +93,12 @@ struct mq {
   atomic_uint async_inside[DL_NR_CLASSES];
 
   atomic_bool zones_released;   /* a write that others wait for is done */
+  atomic_bool raised;           /* idle requests in the queue may be wanted */
+
+  /* With one_zone_writer: the zone written last, and how many writes in a row.  Of who owns
+     the gate; of the dispatcher while nobody does and others wait. */
+  uint32_t gate_zone;
+  int64_t gate_batch;
 
   /* Counters. */
   atomic_ullong owner_wakes, refused, requeued;
@@ -109,7 +116,7 @@ struct mq {
   char name[64];
 };
 
-enum zone_state {
+enum zone_state {               /* of a gate */
   ZONE_QUIET = 0,
   ZONE_BUSY = 1,                /* a write is inside */
   ZONE_WAITED_FOR = 2,          /* others are plugged */
@@ -128,14 +135,23 @@ void mq_as_dispatcher (struct mq *mq, void (*fn) (struct mq *mq, void *opaque),
 bool mq_withdraw_locked (struct mq *mq, struct mq_request *rq);
 void mq_switch_sched_locked (struct mq *mq, enum mq_sched sched);
 
-/* A write takes its zone, if nobody has it or waits for it. */
+/* What a write to `zone` must own: the gate of that zone, or the only one. */
+static inline uint32_t
+mq_gate (const struct mq *mq, uint32_t zone)
+{
+  return mq->one_zone_writer ? 0 : zone;
+}
+
+/* A write takes its gate, if nobody has it or waits for it. */
 bool mq_zone_try_own (struct mq *mq, struct mq_request *rq);
 
-/* The zone before, where `rq` begins at the start of its own; else MQ_NO_ZONE. */
+/* The zone before, where `rq` begins at the start of its own and the gate of that one is
+   another; else MQ_NO_ZONE. */
 static inline uint32_t
 mq_zone_before (const struct mq *mq, const struct mq_request *rq)
 {
-  return rq->zone > 0 && rq->dl.sector == rq->zone * mq->dl.limits.zone_sectors
+  return !mq->one_zone_writer && rq->zone > 0 &&
+         rq->dl.sector == rq->zone * mq->dl.limits.zone_sectors
          ? rq->zone - 1 : MQ_NO_ZONE;
 }
 
@@ -178,12 +194,27 @@ void mq_unhold (struct mq *mq, struct mq_request *rq);
 void mq_enqueue (struct mq *mq, struct mq_request *rq);
 void mq_admit_held (struct mq *mq);
 
+/* class.c */
+
+/* A request that is outside goes on in another class; _uncounted: one that `state` does
+   not count. */
+void mq_change_class (struct mq *mq, struct mq_request *rq, enum dl_class class);
+void mq_change_class_uncounted (struct mq *mq, struct mq_request *rq, enum dl_class class);
+/* The same of one that is held or in the scheduler. */
+void mq_lend_class (struct mq *mq, struct mq_request *rq, enum dl_class class);
+/* Idle work that somebody waits for: of `rq` and what was merged into it. */
+bool mq_is_wanted (const struct mq_request *rq);
+/* All such that are queued become BE. */
+void mq_raise_wanted (struct mq *mq);
+
 /* zone-order.c */
 
 /* A write to a sequential zone: where it has to wait, it is plugged. */
 bool mq_may_write_zone (struct mq *mq, struct mq_request *rq);
+/* The class of a plugged request, and of what it waits for, becomes at least `class`. */
+void mq_lend_class_plugged (struct mq *mq, struct mq_request *rq, enum dl_class class);
 void mq_unplug (struct mq *mq, struct mq_request *rq);
-/* Zones whose write is done: the next in order of arrival gets each. */
+/* Gates whose write is done: the next one gets each. */
 void mq_release_plugged (struct mq *mq);
 
 /* -- */

@@ -96,6 +96,7 @@ configure (struct mq *mq, const struct mq_config *config)
   struct dl_limits limits = config->limits;
 
   mq->options = config->options;
+  mq->one_zone_writer = config->options.zoned_writes == MQ_QD1;
   mq->set = config->tagset;
   mq->ops = config->ops;
   mq->device = config->device;
@@ -224,7 +225,8 @@ change_depths (struct mq *mq, void *opaque)
 static bool
 is_fixed (const char *key)
 {
-  static const char *const fixed[] = { "tagset", "reserved_tags", "hwqs", "control" };
+  static const char *const fixed[] = { "tagset", "reserved_tags", "hwqs", "control",
+                                       "zoned_writes" };
   size_t i;
 
   for (i = 0; i < ARRAY_SIZE (fixed); ++i)

@@ -73,8 +73,7 @@ describe (const struct mq_bdev *m, struct bdev_req *req, struct transit *t)
   rq->opaque = t;
   rq->hwq = req->hwq % mq_nr_hwqs (m->mq);
   rq->dl.prio_class = class_of (m, req);
-  if (rq->dl.prio_class == DL_IDLE)
-    rq->leave = req->wanted;
+  rq->wanted = req->wanted;
   rq->dl.dir = req->op == BDEV_READ ? DL_READ : DL_WRITE;
   if (!is_scheduled (req->op)) {
     rq->kind = MQ_DIRECT;
@@ -158,20 +157,6 @@ execute_joint (struct mq_bdev *m, struct mq_request *leader)
   free (iov);
 }
 
-/* Waits for its turn; when somebody comes to wait for an idle request that is in the
-   queue, it leaves and comes again in a better class. */
-static enum mq_turn
-begin (struct mq_bdev *m, struct bdev_req *req, struct transit *t)
-{
-  enum mq_turn turn;
-
-  do {
-    describe (m, req, t);
-    turn = mq_begin (m->mq, &t->rq);
-  } while (turn == MQ_GAVE_UP);
-  return turn;
-}
-
 static int
 mq_bdev_execute (struct bdev *bdev, struct bdev_req *req)
 {
@@ -179,7 +164,8 @@ mq_bdev_execute (struct bdev *bdev, struct bdev_req *req)
   struct transit t;
 
   req->done_bytes = 0;
-  if (begin (m, req, &t) == MQ_GO) {
+  describe (m, req, &t);
+  if (mq_begin (m->mq, &t.rq) == MQ_GO) {
     if (t.rq.first != &t.rq || t.rq.next_merged)
       execute_joint (m, &t.rq);
     else
@@ -230,11 +216,18 @@ mq_bdev_resets (struct bdev *bdev)
   return bdev_resets (of_bdev (bdev)->lower);
 }
 
+static void
+mq_bdev_raise (struct bdev *bdev)
+{
+  mq_raise (of_bdev (bdev)->mq);
+}
+
 static const struct bdev_ops mq_bdev_ops = {
   .execute = mq_bdev_execute,
   .report_zones = mq_bdev_report_zones,
   .close = mq_bdev_close,
   .resets = mq_bdev_resets,
+  .raise = mq_bdev_raise,
 };
 
 /* Only synchronous owners use this queue. */

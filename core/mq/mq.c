@@ -26,7 +26,7 @@ mq_request_init (struct mq_request *rq)
   rq->hwq = 0;
   rq->end_io = NULL;
   rq->opaque = NULL;
-  rq->leave = NULL;
+  rq->wanted = NULL;
 }
 
 /* What a queue does not find set by mq_request_init. */
@@ -320,7 +320,7 @@ mq_submit (struct mq *mq, struct mq_request **rq, unsigned n)
 static __attribute__ ((noinline)) void
 release_zone (struct mq *mq, struct mq_request *rq)
 {
-  _Atomic uint8_t *state = &mq->zone_state[rq->zone];
+  _Atomic uint8_t *state = &mq->zone_state[mq_gate (mq, rq->zone)];
   uint8_t busy = ZONE_BUSY;
 
   rq->owns_zone = false;
@@ -617,10 +617,9 @@ give_up (struct mq *mq, struct mq_request *rq)
 }
 
 static bool
-should_give_up (struct mq *mq, struct mq_request *rq)
+should_give_up (struct mq *mq)
 {
-  return (rq->leave && atomic_load_explicit (rq->leave, memory_order_relaxed)) ||
-         (mq->ops->give_up && mq->ops->give_up (mq->device));
+  return mq->ops->give_up && mq->ops->give_up (mq->device);
 }
 
 static enum mq_turn
@@ -639,7 +638,7 @@ wait_for_turn (struct mq *mq, struct mq_request *rq)
       return MQ_DONE;
     futex_wait (&rq->turn, TURN_ASLEEP, GIVE_UP_POLL_NS, false);
     turn = atomic_load (&rq->turn);
-    if (turn == TURN_ASLEEP && !giving_up && should_give_up (mq, rq)) {
+    if (turn == TURN_ASLEEP && !giving_up && should_give_up (mq)) {
       giving_up = true;
       if (give_up (mq, rq))
         return MQ_GAVE_UP;

@@ -40,8 +40,10 @@
  * Order in zones: at most one write to a sequential zone is between mq_begin
  * (or issue) and its completion; the others wait without a tag, in order of
  * arrival, under either scheduler.  The first write of a zone also waits for the
- * writes of the zone before it, so that a stream goes out in order.  What waits
- * lends its class to the write it waits for.
+ * writes of the zone before it, so that a stream goes out in order.  With
+ * zoned_writes=qd1 there is at most one in all zones together, and whoever is next in the
+ * same zone goes before others, fifo_batch times in a row.  What waits lends its class
+ * to the write it waits for.
  *
  * Lock order: there are no locks.  The dispatcher role comes before the tag set.
  */
@@ -69,6 +71,11 @@ enum mq_sched { MQ_DEADLINE, MQ_NONE };
    waits for a tag), or all of them, as SCSI did before Linux 5.10. */
 enum mq_run { MQ_RUN_OWN, MQ_RUN_ALL };
 
+/* How many writes to sequential zones are between begin and completion at once: one to
+   each zone, or one altogether (then no drive has to move between zones that are written at
+   the same time). */
+enum mq_zoned_writes { MQ_ONE_A_ZONE, MQ_QD1 };
+
 #define MQ_MAX_HWQS 1024
 
 struct mq_options {
@@ -80,6 +87,7 @@ struct mq_options {
   unsigned async_depth;         /* of them, not reads; 0: depth */
   enum mq_sched sched;
   enum mq_run run;
+  enum mq_zoned_writes zoned_writes;
   enum bdev_prio prio;          /* of requests that name none */
   struct dl_tunables tunables;
   char control[108];            /* path of the control socket; "": none */
@@ -101,7 +109,8 @@ struct mq_request {
   unsigned hwq;                 /* below mq_nr_hwqs */
   void (*end_io) (struct mq_request *rq);     /* asynchronous requests; else NULL */
   void *opaque;
-  const atomic_uint *leave;     /* synchronous: not 0 makes mq_begin give up; or NULL */
+  const atomic_uint *wanted;    /* of class idle: while it is not 0, the request is BE; also
+                                   one that is queued, by mq_raise; or NULL */
 
   /* Result, in end_io. */
   int error;                    /* 0 or an errno */
@@ -117,7 +126,7 @@ struct mq_request {
   uint64_t arrived_ns;
   int tag;
   uint8_t place;                /* enum mq_place */
-  uint32_t waits_for_zone;      /* while plugged */
+  uint32_t waits_for_gate;      /* while plugged */
   bool owns_zone, counted_async, at_head;
   bool apart;                   /* counted by its hwq (express.h) */
   _Atomic uint32_t turn;        /* futex of a synchronous owner */
@@ -169,10 +178,14 @@ void mq_requeue (struct mq *mq, struct mq_request *rq);
 enum mq_turn {
   MQ_GO,                        /* do it (all of rq->first ...), then mq_end */
   MQ_DONE,                      /* another request did it for us: rq->error; no mq_end */
-  MQ_GAVE_UP,                   /* give_up or `leave` said so; rq is out; no mq_end */
+  MQ_GAVE_UP,                   /* give_up said so; rq is out; no mq_end */
 };
 enum mq_turn mq_begin (struct mq *mq, struct mq_request *rq);
 void mq_end (struct mq *mq, struct mq_request *rq, int error);
+
+/* A `wanted` is no longer 0: what is queued of it goes on as BE.  Any thread; does not
+   sleep. */
+void mq_raise (struct mq *mq);
 
 /* -- changes while I/O runs ------------------------------------------------------------ */
 

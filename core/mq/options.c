@@ -26,10 +26,13 @@ const char mq_options_help[] =
   "tags=N                    requests that the device holds at once (default 128)\n"
   "tagset=NAME               share the tags with other processes under this name\n"
   "write_expire=MS           deadline of writes (default 5000)\n"
-  "writes_starved=N          choices of reads over waiting writes (default 2)\n";
+  "writes_starved=N          choices of reads over waiting writes (default 2)\n"
+  "zoned_writes=zone|qd1     writes to sequential zones at once: one to each zone\n"
+  "                          (default), or one altogether\n";
 
 static const char *const scheds[] = { "deadline", "none", NULL };
 static const char *const runs[] = { "own", "all", NULL };
+static const char *const zoned_writes[] = { "zone", "qd1", NULL };
 static const char *const prios[] = { "rt", "be", "idle", NULL };
 
 enum kind { UNSIGNED, WORD, TEXT, TUNABLE };
@@ -59,6 +62,7 @@ static const struct option {
   { "tagset", TEXT, AT (tagset), 1, TAGSET_NAME_MAX + 1 },
   { "write_expire", TUNABLE, AT (tunables.write_expire_ms) },
   { "writes_starved", TUNABLE, AT (tunables.writes_starved) },
+  { "zoned_writes", WORD, AT (zoned_writes), 0, 0, zoned_writes, MQ_ONE_A_ZONE },
 #undef AT
 };
 
@@ -71,6 +75,7 @@ mq_options_init (struct mq_options *options)
   options->hwqs = 64;
   options->sched = MQ_DEADLINE;
   options->run = MQ_RUN_OWN;
+  options->zoned_writes = MQ_ONE_A_ZONE;
   options->prio = BDEV_PRIO_BE;
   options->tunables = dl_default_tunables;
 }

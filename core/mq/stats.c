@@ -209,6 +209,7 @@ options_object (struct mq *mq)
 
   add_text (o, "sched", mq->options.sched == MQ_NONE ? "none" : "deadline");
   add_text (o, "run", mq->options.run == MQ_RUN_ALL ? "all" : "own");
+  add_text (o, "zoned_writes", mq->one_zone_writer ? "qd1" : "zone");
   add_number (o, "hwqs", mq->nr_hwqs);
   add_number (o, "depth", atomic_load (&mq->depth));
   add_number (o, "async_depth", atomic_load (&mq->async_depth));

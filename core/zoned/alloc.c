@@ -508,7 +508,7 @@ space_wait (struct sh_volume *v, uint32_t c)
     v->victim->frozen = true;
   if (v->worker_runs)
     worker_kick_locked (v);
-  v->wanted++;
+  dev_want_reclaim_locked (v);
   while (!w.again) {
     if (!v->worker_runs && !v->making_space)
       make_space (v, &w);

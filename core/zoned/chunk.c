@@ -125,7 +125,8 @@ hold (struct chunk *ch, struct range *r)
 static void
 wait_for_range (struct sh_volume *v, struct range *r, bool of_victim)
 {
-  v->wanted += of_victim;
+  if (of_victim)
+    dev_want_reclaim_locked (v);
   while (!r->granted)
     pthread_cond_wait (&r->cond, &v->lock);
   v->wanted -= of_victim;
@@ -139,7 +140,7 @@ range_lock (struct sh_volume *v, struct chunk *ch, struct range *r,
   struct range **p;
 
   while (user && ch->frozen) {
-    v->wanted++;
+    dev_want_reclaim_locked (v);
     pthread_cond_wait (&v->thaw, &v->lock);
     v->wanted--;
   }

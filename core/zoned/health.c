@@ -141,6 +141,13 @@ dev_rw (struct sh_volume *v, enum bdev_op op, unsigned flags, uint64_t off_bytes
   return r;
 }
 
+void
+dev_want_reclaim_locked (struct sh_volume *v)
+{
+  if (v->wanted++ == 0)
+    bdev_raise (v->bdev);
+}
+
 int
 dev_rw_idle (struct sh_volume *v, enum bdev_op op, uint64_t off_bytes, void *buf, size_t len)
 {

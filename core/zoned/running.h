@@ -506,6 +506,9 @@ int dev_io (struct sh_volume *v, struct bdev_req *req);
 int dev_rw (struct sh_volume *v, enum bdev_op op, unsigned flags, uint64_t off_bytes,
             const struct iovec *iov, int iovcnt, unsigned hwq, uint64_t *done_bytes);
 int dev_flush (struct sh_volume *v);
+/* The caller waits for reclaim from now on, until v->wanted--: its commands are no longer
+   idle work, queued ones included. */
+void dev_want_reclaim_locked (struct sh_volume *v);
 /* One buffer; of class idle until somebody waits for reclaim. */
 int dev_rw_idle (struct sh_volume *v, enum bdev_op op, uint64_t off_bytes, void *buf,
                  size_t len);

@@ -294,7 +294,7 @@ worker_stop (struct sh_volume *v)
     return;
   pthread_mutex_lock (&v->lock);
   v->stop = true;
-  v->wanted++;
+  dev_want_reclaim_locked (v);
   worker_kick_locked (v);
   pthread_mutex_unlock (&v->lock);
   pthread_join (v->worker, NULL);

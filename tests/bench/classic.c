@@ -3,6 +3,7 @@
 #include <config.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "pairs.h"
 
 struct classic {
@@ -96,8 +97,8 @@ same_queue (void *opaque, unsigned submitter)
   return opaque;
 }
 
-static double
-measure_classic (const struct set_up *u, double *requests_per_command)
+static void
+measure_classic (const struct set_up *u, struct measured *m)
 {
   struct device *d = device_new ();
   struct classic *c = calloc (1, sizeof *c);
@@ -105,10 +106,10 @@ measure_classic (const struct set_up *u, double *requests_per_command)
   struct load load = {
     .submit = classic_submit, .queue_of = same_queue, .opaque = c, .submitters = u->submitters,
     .depth = u->depth, .batch = u->batch, .hwqs = u->hwqs, .sequential = u->sequential,
-    .dir = u->dir, .seconds = seconds,
+    .dir = u->dir, .seconds = seconds / SLICES,
   };
-  struct result r;
 
+  memset (m, 0, sizeof *m);
   dl_init (&c->dl, 1);
   dl_set_limits (&c->dl, &limits);
   pthread_mutex_init (&c->lock, NULL);
@@ -120,32 +121,25 @@ measure_classic (const struct set_up *u, double *requests_per_command)
   d->units = u->units;
   d->at_once = u->at_once;
   device_start (d);
-  run_load (&load, &r);
+  run_load (&load, &m->r);
   device_stop (d);
-  *requests_per_command = (double) r.done / device_commands (d);
+  m->commands = device_commands (d);
   free (c);
   free (d);
-  return r.iops;
 }
 
 static void
 compare_with_classic (const char *what, const struct set_up *u, double bar, const char *bar_text,
                       bool merging)
 {
-  double va[32], vb[32], ratio[32], rpc_b = 0;
-  struct measured m;
-  unsigned i;
+  struct pair p;
 
-  for (i = 0; i < rounds; ++i) {
-    measure (u, &m);
-    vb[i] = measure_classic (u, &rpc_b);
-    va[i] = m.r.iops;
-    ratio[i] = va[i] / vb[i];
-  }
-  line (what, median (va, rounds), median (vb, rounds), median (ratio, rounds), bar_text,
-        median (ratio, rounds) >= bar);
+  compare_by (measure, u, measure_classic, u, &p);
+  line (what, p.a, p.b, p.ratio, bar_text, p.ratio >= bar);
   if (merging)
-    printf ("    requests per command: %.1f / %.1f\n", m.requests_per_command, rpc_b);
+    printf ("    requests per command: %.1f / %.1f\n", p.per_command_a, p.per_command_b);
+  else
+    by_cpu (&p);
 }
 
 /* Nanoseconds of serialised work a request costs: what bounds many cores. */

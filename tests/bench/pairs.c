@@ -3,7 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "pairs.h"
+
+#define TRIES 8                 /* at a slice that others disturb */
+#define DISTURBED 0.06          /* by this part of all processors */
 
 static void *
 queue_of (void *opaque, unsigned submitter)
@@ -86,26 +90,76 @@ measure (const struct set_up *u, struct measured *m)
     add_stats (&m->stats, mq[i]);
     mq_destroy (mq[i]);
   }
-  m->requests_per_command = (double) (m->stats.total.completed + m->stats.total.merged) /
-    device_commands (d);
+  m->commands = device_commands (d);
   for (i = 0; i < 64; ++i)
     if (set[i])
       tagset_close (set[i]);
   free (d);
 }
 
+/* -- what the machine takes back ------------------------------------------------------------------ */
+
+static unsigned repeated;       /* slices, since the program began */
+
+/* Processor time that the host of a virtual machine kept for itself, of all processors. */
+static double
+stolen_seconds (void)
+{
+  unsigned long long steal = 0;
+  FILE *fp = fopen ("/proc/stat", "r");
+
+  if (fp == NULL)
+    return 0;
+  if (fscanf (fp, "cpu %*u %*u %*u %*u %*u %*u %*u %llu", &steal) != 1)
+    steal = 0;
+  fclose (fp);
+  return (double) steal / sysconf (_SC_CLK_TCK);
+}
+
+/* The part of the processors that was stolen while `u` was measured. */
+static double
+measure_and_look (measure_fn *fn, const struct set_up *u, struct measured *m)
+{
+  const double before = stolen_seconds ();
+  const uint64_t began = sh_now (&sh_clock_monotonic);
+
+  fn (u, m);
+  return (stolen_seconds () - before) /
+    ((sh_now (&sh_clock_monotonic) - began) / 1e9 * sysconf (_SC_NPROCESSORS_ONLN));
+}
+
+/* A slice that was disturbed is taken again; if none was quiet, the quietest counts. */
+static void
+measure_quietly (measure_fn *fn, const struct set_up *u, struct measured *best)
+{
+  double least = 2;
+  unsigned i;
+
+  for (i = 0; i < TRIES && least > DISTURBED; ++i) {
+    struct measured m;
+    const double stolen = measure_and_look (fn, u, &m);
+
+    repeated += i > 0;
+    if (stolen < least) {
+      least = stolen;
+      *best = m;
+    }
+  }
+}
+
 /* -- pairs ------------------------------------------------------------------------------------ */
 
 /* Adds one more slice of a measurement to what the round has. */
 static void
-measure_slice (const struct set_up *u, struct measured *sum)
+measure_slice (measure_fn *fn, const struct set_up *u, struct measured *sum)
 {
-  struct measured m;
+  struct measured m = { .done = 0 };
 
-  measure (u, &m);
+  measure_quietly (fn, u, &m);
   sum->seconds += m.r.seconds;
   sum->cpu_seconds += m.r.cpu_seconds;
   sum->done += m.r.done;
+  sum->commands += m.commands;
   sum->useless_runs += m.stats.total.useless_runs;
   sum->longest_turn_ns = MAX (sum->longest_turn_ns, m.stats.longest_turn_ns);
   sum->longest_wait_ns = MAX (sum->longest_wait_ns, m.stats.longest_wait_ns);
@@ -114,7 +168,8 @@ measure_slice (const struct set_up *u, struct measured *sum)
 }
 
 void
-compare (const struct set_up *a, const struct set_up *b, struct pair *p)
+compare_by (measure_fn *fn_a, const struct set_up *a, measure_fn *fn_b, const struct set_up *b,
+            struct pair *p)
 {
   double va[32], vb[32], ratio[32], cpu[32], cpu_a[32], cpu_b[32];
   unsigned i, slice;
@@ -125,10 +180,10 @@ compare (const struct set_up *a, const struct set_up *b, struct pair *p)
 
     for (slice = 0; slice < SLICES; ++slice) {
       if (slice % 2 == 0)
-        measure_slice (a, &ma);
-      measure_slice (b, &mb);
+        measure_slice (fn_a, a, &ma);
+      measure_slice (fn_b, b, &mb);
       if (slice % 2 == 1)
-        measure_slice (a, &ma);
+        measure_slice (fn_a, a, &ma);
     }
     va[i] = ma.done / ma.seconds;
     vb[i] = mb.done / mb.seconds;
@@ -140,9 +195,12 @@ compare (const struct set_up *a, const struct set_up *b, struct pair *p)
     p->useless_b += mb.useless_runs;
     p->longest_turn_a = MAX (p->longest_turn_a, ma.longest_turn_ns);
     p->longest_wait_a = MAX (p->longest_wait_a, ma.longest_wait_ns);
+    p->per_command_a = (double) ma.done / MAX (ma.commands, 1);
+    p->per_command_b = (double) mb.done / MAX (mb.commands, 1);
     if (verbose)
-      printf ("    %.0f / %.0f = %.3f; CPU us %.3f / %.3f = %.3f; busy %.2f %.2f\n", va[i], vb[i], ratio[i],
-              cpu_a[i], cpu_b[i], cpu[i], ma.cpu_seconds / ma.seconds, mb.cpu_seconds / mb.seconds);
+      printf ("    %.0f / %.0f = %.3f; CPU us %.3f / %.3f = %.3f; busy %.2f %.2f; "
+              "slices again: %u\n", va[i], vb[i], ratio[i], cpu_a[i], cpu_b[i], cpu[i],
+              ma.cpu_seconds / ma.seconds, mb.cpu_seconds / mb.seconds, repeated);
   }
   p->a = median (va, rounds);
   p->b = median (vb, rounds);
@@ -150,6 +208,12 @@ compare (const struct set_up *a, const struct set_up *b, struct pair *p)
   p->cpu_a = median (cpu_a, rounds);
   p->cpu_b = median (cpu_b, rounds);
   p->cpu_ratio = median (cpu, rounds);
+}
+
+void
+compare (const struct set_up *a, const struct set_up *b, struct pair *p)
+{
+  compare_by (measure, a, measure, b, p);
 }
 
 void

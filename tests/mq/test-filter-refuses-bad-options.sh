@@ -7,7 +7,7 @@ requires_program nbdkit
 
 for bad in tags=0 tags=10241 tags=many tags= tags=-1 hwqs=0 hwqs=1025 reserved_tags=65 sched=cfq \
            run=some depth=0 async_depth=0 async_depth=x fifo_batch=1.5 read_expire=soon \
-           writes_starved= tagset= tagset=a/b tagset=.. tagset=; do
+           writes_starved= zoned_writes=qd2 tagset= tagset=a/b tagset=.. tagset=; do
   refused nbdkit -U - --filter="$BLKMQ" null "$bad" --run true
   contains "$output" "${bad%%=*}"
 done

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "mq/deadline.h"
+#include "run-suite.h"
 
 #define MS(n) ((n) * NS_PER_MS)
 
@@ -565,6 +566,18 @@ START_TEST (tunables_are_clamped_as_the_kernel_clamps_them)
 }
 END_TEST
 
+START_TEST (defaults_are_those_of_the_kernel)
+{
+  fresh ();
+  ck_assert_int_eq (dl.tunables.read_expire_ms, 500);
+  ck_assert_int_eq (dl.tunables.write_expire_ms, 5000);
+  ck_assert_int_eq (dl.tunables.prio_aging_expire_ms, 10000);
+  ck_assert_int_eq (dl.tunables.writes_starved, 2);
+  ck_assert_int_eq (dl.tunables.fifo_batch, 16);
+  ck_assert_int_eq (dl.tunables.front_merges, 1);
+}
+END_TEST
+
 START_TEST (withdrawing_leaves_no_trace)
 {
   fresh ();
@@ -581,8 +594,6 @@ main (void)
 {
   Suite *s = suite_create ("deadline");
   TCase *tc = tcase_create ("deadline");
-  SRunner *sr;
-  int failed;
 
   tcase_add_loop_test (tc, every_decision_is_that_of_a_model_written_from_the_description,
                        0, 40);
@@ -600,11 +611,8 @@ main (void)
   tcase_add_test (tc, merges_stay_within_limits_and_zones);
   tcase_add_test (tc, an_absorbed_request_leaves_its_earlier_deadline_behind);
   tcase_add_test (tc, tunables_are_clamped_as_the_kernel_clamps_them);
+  tcase_add_test (tc, defaults_are_those_of_the_kernel);
   tcase_add_test (tc, withdrawing_leaves_no_trace);
   suite_add_tcase (s, tc);
-  sr = srunner_create (s);
-  srunner_run_all (sr, CK_NORMAL);
-  failed = srunner_ntests_failed (sr);
-  srunner_free (sr);
-  return failed != 0;
+  return run_suite (s);
 }

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "mq/mq.h"
+#include "run-suite.h"
 
 #define ZONE (64 * KiB)
 #define NR_ZONES 16
@@ -335,8 +336,6 @@ main (void)
 {
   Suite *s = suite_create ("mq-bdev");
   TCase *tc = tcase_create ("mq-bdev");
-  SRunner *sr;
-  int failed;
 
   tcase_add_checked_fixture (tc, set_up, tear_down);
   tcase_add_loop_test (tc, every_command_arrives_as_it_was_given, 0, BDEV_NR_OPS);
@@ -347,9 +346,5 @@ main (void)
   tcase_add_test (tc, writes_to_a_sequential_zone_come_one_at_a_time);
   tcase_add_test (tc, a_probe_reaches_the_drive_while_every_tag_hangs);
   suite_add_tcase (s, tc);
-  sr = srunner_create (s);
-  srunner_run_all (sr, CK_NORMAL);
-  failed = srunner_ntests_failed (sr);
-  srunner_free (sr);
-  return failed != 0;
+  return run_suite (s);
 }

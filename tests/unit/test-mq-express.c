@@ -8,6 +8,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "mq/express.h"
+#include "run-suite.h"
 
 static uint64_t now_ns;
 
@@ -314,8 +315,6 @@ main (void)
 {
   Suite *s = suite_create ("mq-express");
   TCase *tc = tcase_create ("express");
-  SRunner *sr;
-  int failed;
 
 #define BOTH(test) tcase_add_loop_test (tc, test, MQ_DEADLINE, MQ_NONE + 1)
   BOTH (requests_in_a_row_go_apart_and_their_tag_stays_with_the_hwq);
@@ -328,9 +327,5 @@ main (void)
   BOTH (a_request_that_the_device_refuses_is_counted_like_the_others);
   tcase_add_test (tc, options_that_decide_more_keep_requests_together);
   suite_add_tcase (s, tc);
-  sr = srunner_create (s);
-  srunner_run_all (sr, CK_NORMAL);
-  failed = srunner_ntests_failed (sr);
-  srunner_free (sr);
-  return failed != 0;
+  return run_suite (s);
 }

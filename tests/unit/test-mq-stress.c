@@ -10,6 +10,8 @@
  */
 #include <config.h>
 #include <assert.h>
+#include <dirent.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -35,7 +37,9 @@ struct child {
   atomic_bool stop, clean;
 };
 static struct child *children;
-static char set_name[40];
+#define SETS "/dev/shm"
+#define PREFIX "shingle-tags.stress-"
+static char set_name[40], set_path[80];
 
 struct process {
   struct child *child;
@@ -229,12 +233,10 @@ stop_process (unsigned i, pid_t pid)
         "a process did not end well");
 }
 
-int
-main (void)
+static void
+stress (uint64_t seconds)
 {
-  const char *seconds = getenv ("SHINGLE_STRESS_SECONDS");
-  const uint64_t until = sh_now (&sh_clock_monotonic) +
-    (seconds ? strtoul (seconds, NULL, 10) : 4) * NS_PER_S;
+  const uint64_t until = sh_now (&sh_clock_monotonic) + seconds * NS_PER_S;
   const struct tagset_options to = { .tags = TAGS, .reserved = 2, .name = set_name };
   struct sh_error err = { 0 };
   struct tagset *set;
@@ -242,7 +244,6 @@ main (void)
   unsigned long long ended = 0;
   unsigned i, seed = getpid (), kills = 0;
 
-  snprintf (set_name, sizeof set_name, "stress-%d", (int) getpid ());
   children = mmap (NULL, PROCESSES * sizeof *children, PROT_READ | PROT_WRITE,
                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   must (children != MAP_FAILED, "mmap");
@@ -269,6 +270,70 @@ main (void)
   tagset_reap (set);
   must (tagset_free (set) == tagset_depth (set), "a tag was lost");
   tagset_close (set);
+  must (access (set_path, F_OK) == -1, "the last one to leave did not remove the tag set");
   printf ("%llu requests, %u processes killed\n", ended, kills);
-  return 0;
+}
+
+/* -- and who cleans up after it, however it ends --------------------------------------------------- */
+
+/* Left by runs that were killed altogether. */
+static void
+remove_sets_of_the_dead (void)
+{
+  DIR *dir = opendir (SETS);
+  struct dirent *e;
+
+  while (dir && (e = readdir (dir)) != NULL) {
+    int pid, end = 0;
+
+    if (sscanf (e->d_name, PREFIX "%d%n", &pid, &end) == 1 && e->d_name[end] == '\0' && pid > 0 &&
+        kill (pid, 0) == -1 && errno == ESRCH)
+      unlinkat (dirfd (dir), e->d_name, 0);
+  }
+  if (dir)
+    closedir (dir);
+}
+
+/* True: it went well.  Signals that end this process end the run first. */
+static bool
+wait_for_run (pid_t run, const sigset_t *signals)
+{
+  int status, sig;
+
+  do {
+    sig = sigwaitinfo (signals, NULL);
+    if (sig != -1 && sig != SIGCHLD)
+      kill (run, SIGKILL);
+  } while (waitpid (run, &status, sig == -1 || sig == SIGCHLD ? WNOHANG : 0) == 0);
+  return WIFEXITED (status) && WEXITSTATUS (status) == 0;
+}
+
+int
+main (void)
+{
+  const char *seconds = getenv ("SHINGLE_STRESS_SECONDS");
+  sigset_t signals;
+  pid_t run;
+  bool good;
+
+  remove_sets_of_the_dead ();
+  snprintf (set_name, sizeof set_name, "stress-%d", (int) getpid ());
+  snprintf (set_path, sizeof set_path, SETS "/shingle-tags.%s", set_name);
+  sigemptyset (&signals);
+  sigaddset (&signals, SIGCHLD);
+  sigaddset (&signals, SIGHUP);
+  sigaddset (&signals, SIGINT);
+  sigaddset (&signals, SIGTERM);
+  sigprocmask (SIG_BLOCK, &signals, NULL);
+  run = fork ();
+  must (run != -1, "fork");
+  if (run == 0) {
+    prctl (PR_SET_PDEATHSIG, SIGKILL);
+    sigprocmask (SIG_UNBLOCK, &signals, NULL);
+    stress (seconds ? strtoul (seconds, NULL, 10) : 4);
+    exit (0);
+  }
+  good = wait_for_run (run, &signals);
+  unlink (set_path);
+  return !good;
 }

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include <json-c/json.h>
 #include "mq/internal.h"
+#include "run-suite.h"
 
 static struct sh_error err;
 static atomic_uint rounds_done, inside, most_inside;
@@ -500,6 +501,127 @@ START_TEST (a_device_that_is_often_busy_gets_everything_done)
 }
 END_TEST
 
+/* -- while somebody dispatches ------------------------------------------------------------ */
+
+static atomic_bool dispatching, may_stop;
+
+static void
+dispatch_for_long (struct mq *mq, void *opaque)
+{
+  atomic_store (&dispatching, true);
+  while (!atomic_load (&may_stop))
+    sh_sleep (&sh_clock_monotonic, 100 * NS_PER_US);
+}
+
+static void *
+be_dispatcher (void *mq)
+{
+  mq_as_dispatcher (mq, dispatch_for_long, NULL);
+  return NULL;
+}
+
+static struct mq_request *kept[64];
+static atomic_uint nr_kept;
+
+static void
+keep (void *device, struct mq_request **rq, unsigned n)
+{
+  while (n--)
+    kept[atomic_fetch_add (&nr_kept, 1)] = *rq++;
+}
+
+static void
+forget (struct mq_request *rq)
+{
+}
+
+struct visitor {
+  struct mq *mq;
+  unsigned number;
+  pthread_t thread;
+  struct mq_request rq[4];
+};
+
+/* Completes one that the device holds, and brings three more. */
+static void *
+come_and_go (void *opaque)
+{
+  struct visitor *v = opaque;
+  unsigned i;
+
+  mq_complete (v->mq, kept[v->number], 0);
+  for (i = 1; i < 4; ++i) {
+    struct mq_request *rq = &v->rq[i];
+
+    rq->dl.sector = 1000 * i + 10 * (16 - v->number);
+    mq_submit (v->mq, &rq, 1);
+  }
+  return NULL;
+}
+
+START_TEST (who_finds_a_dispatcher_leaves_at_once)
+{
+  enum { VISITORS = 16 };
+  static const struct mq_device_ops ops = { .issue = keep };
+  static struct visitor v[VISITORS];
+  struct tagset *set = make_set (VISITORS);
+  struct mq_options options;
+  struct mq_stats before, after;
+  pthread_t dispatcher;
+  struct mq *mq;
+  unsigned i, k;
+
+  mq_options_init (&options);
+  options.sched = _i;
+  options.hwqs = VISITORS;
+  mq = make_queue (set, &options, &ops, NULL);
+  for (i = 0; i < VISITORS; ++i) {
+    v[i].mq = mq;
+    v[i].number = i;
+    for (k = 0; k < 4; ++k) {
+      mq_request_init (&v[i].rq[k]);
+      v[i].rq[k].dl.nr_sectors = 1;
+      v[i].rq[k].hwq = i;
+      v[i].rq[k].end_io = forget;
+    }
+    mq_submit (mq, (struct mq_request *[]) { &v[i].rq[0] }, 1);
+  }
+  mq_submit (mq, (struct mq_request *[]) { &v[0].rq[1] }, 1);   /* waits: nobody starts at once */
+  mq_complete (mq, kept[0], 0);
+  kept[0] = kept[VISITORS];
+  atomic_store (&nr_kept, VISITORS);
+  mq_request_init (&v[0].rq[0]);
+  v[0].rq[0].dl.nr_sectors = 1;
+  v[0].rq[0].end_io = forget;
+  mq_submit (mq, (struct mq_request *[]) { &v[0].rq[0] }, 1);
+
+  pthread_create (&dispatcher, NULL, be_dispatcher, mq);
+  while (!atomic_load (&dispatching))
+    sh_sleep (&sh_clock_monotonic, 100 * NS_PER_US);
+  mq_get_stats (mq, &before);
+  for (i = 1; i < VISITORS; ++i)
+    pthread_create (&v[i].thread, NULL, come_and_go, &v[i]);
+  for (i = 1; i < VISITORS; ++i)
+    pthread_join (v[i].thread, NULL);
+  /* All are back, and nobody else has dispatched meanwhile. */
+  mq_get_stats (mq, &after);
+  ck_assert_uint_eq (after.total.run, before.total.run);
+  ck_assert_uint_eq (atomic_load (&nr_kept), VISITORS);
+  atomic_store (&may_stop, true);
+  pthread_join (dispatcher, NULL);
+  /* What they brought goes in few turns, as many as there are tags. */
+  mq_get_stats (mq, &after);
+  ck_assert_uint_le (after.total.run - before.total.run, 4);
+  ck_assert_uint_ge (atomic_load (&nr_kept), VISITORS + VISITORS - 3);
+  mq_complete (mq, kept[0], 0);
+  for (i = VISITORS; i < atomic_load (&nr_kept); ++i)
+    mq_complete (mq, kept[i], 0);
+  mq_destroy (mq);
+  tagset_check_idle (set);
+  tagset_close (set);
+}
+END_TEST
+
 static struct mq *lone_queue;
 static atomic_uint lone_issued, lone_ended;
 
@@ -547,22 +669,17 @@ main (void)
 {
   Suite *s = suite_create ("mq-threads");
   TCase *tc = tcase_create ("threads");
-  SRunner *sr;
-  int failed;
 
   tcase_add_loop_test (tc, every_owner_gets_its_turn, 0, 2 * ARRAY_SIZE (shapes));
   tcase_add_test (tc, a_thousand_waiting_owners_are_woken_once_each);
   tcase_add_loop_test (tc, everything_may_change_while_requests_run, 0, 2);
   tcase_add_loop_test (tc, queues_that_share_few_tags_all_make_progress, 1, 6);
   tcase_add_loop_test (tc, waiting_owners_leave_when_the_server_stops, 0, 2);
+  tcase_add_loop_test (tc, who_finds_a_dispatcher_leaves_at_once, 0, 2);
   tcase_add_loop_test (tc, a_lone_request_that_the_device_refuses_once_completes_without_another,
                        0, 2);
   tcase_add_loop_test (tc, batches_from_many_submitters_all_end_once, 0, 4);
   tcase_add_loop_test (tc, a_device_that_is_often_busy_gets_everything_done, 0, 4);
   suite_add_tcase (s, tc);
-  sr = srunner_create (s);
-  srunner_run_all (sr, CK_NORMAL);
-  failed = srunner_ntests_failed (sr);
-  srunner_free (sr);
-  return failed != 0;
+  return run_suite (s);
 }

@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "mq/segment.h"
 #include "mq/tagset.h"
+#include "run-suite.h"
 
 static struct sh_error err;
 static uint64_t now_ns = NS_PER_S;
@@ -312,6 +313,75 @@ START_TEST (a_freed_tag_wakes_one_waiter)
   put_all (user[0], tags + 1, 7);
   for (i = 0; i < 16; ++i)
     tag_user_remove (user[i]);
+  tagset_close (set);
+}
+END_TEST
+
+enum { WAITERS = 40 };
+
+/* Each that was woken takes a tag, or waits again, and passes on what it had; how many
+   had one. */
+static unsigned
+serve_woken (struct tag_user **user)
+{
+  unsigned i, served = 0;
+  int tag;
+
+  for (i = 0; i < WAITERS; ++i) {
+    if (!atomic_exchange (&woken[i], 0))
+      continue;
+    tag = tag_get (user[i], 0, 0);
+    if (tag == -1) {
+      tag_wait (user[i]);
+      continue;
+    }
+    tag_wait_end (user[i]);
+    ++served;
+    tag_put (user[i], tag);
+    tag_pass_on (user[i]);
+  }
+  return served;
+}
+
+/* Far more wait than there are tags; who holds these gives back some at once. */
+START_TEST (waiters_are_all_served_when_tags_come_back_in_batches)
+{
+  enum { HOLDERS = 4 };
+  struct tagset *set = open_private (_i);
+  struct tag_user *user[WAITERS], *holder[HOLDERS];
+  unsigned round, i, n[HOLDERS], now, served, seed = 1;
+  int tags[HOLDERS][4];
+
+  for (i = 0; i < WAITERS; ++i)
+    user[i] = add_user (set, i);
+  for (i = 0; i < HOLDERS; ++i)
+    holder[i] = add_user (set, WAITERS + i);
+  for (round = 0; round < 2000; ++round) {
+    for (i = 0; i < HOLDERS; ++i)
+      n[i] = take_all (holder[i], tags[i], 4);
+    ck_assert_uint_eq (tagset_free (set), 0);
+    for (i = 0; i < WAITERS; ++i) {
+      ck_assert_int_eq (tag_get (user[i], 0, 0), -1);
+      tag_wait (user[i]);
+    }
+    for (i = 0; i < HOLDERS; ++i) {
+      tag_put_batch (holder[i], tags[i], n[i]);
+      seed = seed * 1103515245u + 12345u;
+      if (seed >> 16 & 1 || i == HOLDERS - 1)
+        tag_pass_on (holder[i]);
+    }
+    for (served = 0; served < WAITERS; served += now) {
+      now = serve_woken (user);
+      ck_assert_uint_gt (now, 0);       /* else a wake-up was lost */
+    }
+    ck_assert_uint_eq (served, WAITERS);
+    ck_assert_uint_eq (tagset_free (set), _i);
+  }
+  for (i = 0; i < WAITERS; ++i)
+    tag_user_remove (user[i]);
+  for (i = 0; i < HOLDERS; ++i)
+    tag_user_remove (holder[i]);
+  tagset_check_idle (set);
   tagset_close (set);
 }
 END_TEST
@@ -733,8 +803,6 @@ main (void)
   Suite *s = suite_create ("tagset");
   TCase *tc = tcase_create ("private"), *races = tcase_create ("races"),
         *shared = tcase_create ("shared");
-  SRunner *sr;
-  int failed;
 
   tcase_add_loop_test (tc, every_tag_is_given_once, 0, ARRAY_SIZE (depths));
   tcase_add_test (tc, reserved_tags_are_there_when_all_others_are_in_use);
@@ -746,6 +814,7 @@ main (void)
   tcase_add_test (tc, with_more_users_than_tags_they_take_turns);
   tcase_add_test (tc, a_larger_set_wakes_those_who_wait);
   tcase_add_test (tc, a_freed_tag_wakes_one_waiter);
+  tcase_add_loop_test (tc, waiters_are_all_served_when_tags_come_back_in_batches, 1, 5);
   tcase_add_test (tc, shrinking_takes_effect_as_tags_come_back_and_growing_at_once);
   suite_add_tcase (s, tc);
   tcase_add_loop_test (races, threads_never_get_the_same_tag, 1, 5);
@@ -760,9 +829,5 @@ main (void)
   tcase_add_test (shared, names_that_are_no_names_are_refused);
   tcase_add_loop_test (shared, rubbish_in_a_shared_segment_costs_no_more_than_tags, 0, 10);
   suite_add_tcase (s, shared);
-  sr = srunner_create (s);
-  srunner_run_all (sr, CK_NORMAL);
-  failed = srunner_ntests_failed (sr);
-  srunner_free (sr);
-  return failed != 0;
+  return run_suite (s);
 }
