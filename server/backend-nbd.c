@@ -2,12 +2,20 @@
 /*
  * An NBD export as a backend.
  *
- * A few connections (if the server lets a flush on one cover all), each with a
- * worker thread.  Whoever submits sends the request itself, through libnbd's
- * asynchronous calls, and goes on; the worker reads the replies and calls
- * done().  libnbd calls its completion callbacks with the handle locked, so
- * they only push the request to the connection's list of finished ones; it is
- * emptied by the same thread as soon as libnbd has returned.
+ * Several connections, if the server lets a flush on one cover all.  Half of them
+ * are shared, each with a worker thread: whoever submits sends the request itself,
+ * through libnbd's asynchronous calls, and goes on; the worker reads the replies and
+ * calls done().
+ *
+ * The other half are direct.  A request that finds nothing else under way takes all
+ * of them: its thread sends and waits for the replies itself, so that nobody has to
+ * be woken but by the server.  There a large read or write goes in parts, one on
+ * each direct connection, for the server to work on at once.  Only one thread is in
+ * there at a time, for others must stay to take further requests from the kernel.
+ *
+ * libnbd calls its completion callbacks with the handle locked, so they only push
+ * the part to the connection's list of finished ones; it is emptied by the same
+ * thread as soon as libnbd has returned.
  *
  * A connection that breaks completes all it has with an error, and every later
  * request fails at once.
@@ -18,6 +26,7 @@
 #include <libnbd.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -34,23 +43,30 @@
 #define DEFAULT_CONNECTIONS 4u
 #define CONNECT_TIMEOUT_NS (30 * NS_PER_S)
 #define MAX_PIECE_BYTES GiB     /* of a zero or trim; NBD has 32 bits */
+#define MAX_DATA_BYTES (32 * (int64_t) MiB)     /* what every server takes */
+#define MIN_PART_BYTES (256 * KiB)
+#define PART_ALIGN (64 * KiB)
+#define MAX_LOOKS 20            /* at sockets in full flow, before sleeping */
 
 struct conn {
   struct nbd_backend *owner;
   struct nbd_handle *nbd;
-  pthread_t worker;
+  pthread_t worker;             /* of a shared one */
   bool started;
   int wake_fd;                  /* eventfd: the worker must look again */
   atomic_bool stop;
-  _Atomic unsigned in_flight;   /* requests that were given to this connection */
-  _Atomic (struct backend_io *) finished;       /* last one first */
+  _Atomic unsigned in_flight;   /* parts that were given to this connection */
+  _Atomic (struct backend_part *) finished;     /* last one first */
 };
 
 struct nbd_backend {
   struct backend b;
-  unsigned nr_conns;
+  unsigned nr_conns;            /* shared ones, then direct ones */
+  unsigned nr_shared, nr_direct;
   struct conn conns[MAX_CONNECTIONS];
+  atomic_bool direct_taken;     /* a thread has the direct connections */
   bool can_flush, can_fua, has_extents;
+  uint64_t max_data_bytes;      /* of a read or write */
 };
 
 static struct nbd_backend *
@@ -77,15 +93,43 @@ is_broken (struct conn *c)
 
 /*--- requests ---------------------------------------------------------------*/
 
-static void start_piece (struct backend_io *io);
+static void start_piece (struct backend_part *p);
 
-static void
-answer (struct backend_io *io, int errnum)
+static bool
+is_direct (const struct conn *c)
 {
-  struct conn *c = io->conn;
+  return c >= c->owner->conns + c->owner->nr_shared;
+}
 
+/* A FUA write on a server without FUA is a write and then a flush. */
+static bool
+needs_flush (const struct nbd_backend *n, const struct backend_io *io)
+{
+  return io->op == BACKEND_WRITE && io->fua && !n->can_fua && n->can_flush;
+}
+
+/* Of a direct request its own thread calls done(). */
+static void
+end_part (struct backend_part *p, int errnum)
+{
+  struct backend_io *io = p->io;
+  struct conn *c = p->conn;
+  int none = 0;
+  bool last;
+
+  if (errnum != 0)
+    atomic_compare_exchange_strong (&io->errnum, &none, errnum);
+  last = atomic_fetch_sub (&io->parts_left, 1) == 1;
+  if (last && !p->flushing && needs_flush (c->owner, io)
+      && atomic_load (&io->errnum) == 0) {
+    p->flushing = true;
+    atomic_store (&io->parts_left, 1);
+    start_piece (p);
+    return;
+  }
   atomic_fetch_sub_explicit (&c->in_flight, 1, memory_order_relaxed);
-  io->done (io, errnum);
+  if (last && !is_direct (c))
+    io->done (io, atomic_load (&io->errnum));
 }
 
 /* A user of the file must not take our lost server for a lost mount. */
@@ -99,82 +143,70 @@ file_error (int errnum)
 static int
 on_complete (void *user_data, int *error)
 {
-  struct backend_io *io = user_data;
-  struct conn *c = io->conn;
+  struct backend_part *p = user_data;
+  struct conn *c = p->conn;
 
-  io->errnum = file_error (*error);
-  io->next = atomic_load (&c->finished);
-  while (!atomic_compare_exchange_weak (&c->finished, &io->next, io))
+  p->errnum = file_error (*error);
+  p->next = atomic_load (&c->finished);
+  while (!atomic_compare_exchange_weak (&c->finished, &p->next, p))
     ;
   return 1;                     /* libnbd may forget the command */
 }
 
-/* A FUA write on a server without FUA is a write and then a flush. */
-static bool
-needs_flush (const struct nbd_backend *n, const struct backend_io *io)
-{
-  return io->op == BACKEND_WRITE && io->fua && !n->can_fua && n->can_flush;
-}
-
 static void
-finish (struct backend_io *io)
+finish (struct backend_part *p)
 {
-  struct conn *c = io->conn;
-
-  if (io->errnum == 0 && io->op != BACKEND_FLUSH && !io->flushing) {
-    io->finished_bytes += io->piece_bytes;
-    if (io->finished_bytes < io->count) {
-      start_piece (io);
-      return;
-    }
-    if (needs_flush (c->owner, io)) {
-      io->flushing = true;
-      start_piece (io);
+  if (p->errnum == 0 && !p->flushing) {
+    p->begin += p->piece_bytes;
+    if (p->begin < p->end) {
+      start_piece (p);
       return;
     }
   }
-  answer (io, io->errnum);
+  end_part (p, p->errnum);
 }
 
 static void
 finish_all (struct conn *c)
 {
-  struct backend_io *io = atomic_exchange (&c->finished, NULL);
-  struct backend_io *ordered = NULL, *next;
+  struct backend_part *p = atomic_exchange (&c->finished, NULL);
+  struct backend_part *ordered = NULL, *next;
 
-  for (; io; io = next) {
-    next = io->next;
-    io->next = ordered;
-    ordered = io;
+  for (; p; p = next) {
+    next = p->next;
+    p->next = ordered;
+    ordered = p;
   }
-  for (io = ordered; io; io = next) {
-    next = io->next;
-    finish (io);
+  for (p = ordered; p; p = next) {
+    next = p->next;
+    finish (p);
   }
 }
 
 static int64_t
-issue (struct conn *c, struct backend_io *io)
+issue (struct conn *c, struct backend_part *p)
 {
   const struct nbd_backend *n = c->owner;
+  const struct backend_io *io = p->io;
   struct nbd_handle *h = c->nbd;
-  const nbd_completion_callback cb = { .callback = on_complete, .user_data = io };
-  const uint64_t offset = io->offset + io->finished_bytes;
+  const nbd_completion_callback cb = { .callback = on_complete, .user_data = p };
+  const uint64_t offset = io->offset + p->begin;
+  char *buf = (char *) io->buf + p->begin;
 
-  if (io->flushing)
+  if (p->flushing)
     return nbd_aio_flush (h, cb, 0);
   switch (io->op) {
   case BACKEND_READ:
-    return nbd_aio_pread (h, io->buf, io->piece_bytes, offset, cb, 0);
+    return nbd_aio_pread (h, buf, p->piece_bytes, offset, cb, 0);
   case BACKEND_WRITE:
-    return nbd_aio_pwrite (h, io->buf, io->piece_bytes, offset, cb,
+    return nbd_aio_pwrite (h, buf, p->piece_bytes, offset, cb,
                            io->fua && n->can_fua ? LIBNBD_CMD_FLAG_FUA : 0);
   case BACKEND_FLUSH:
     return nbd_aio_flush (h, cb, 0);
   case BACKEND_DISCARD:
-    return nbd_aio_zero (h, io->piece_bytes, offset, cb, 0);
+    return nbd_aio_zero (h, p->piece_bytes, offset, cb, 0);
   case BACKEND_ZERO:
-    return nbd_aio_zero (h, io->piece_bytes, offset, cb, LIBNBD_CMD_FLAG_NO_HOLE);
+    return nbd_aio_zero (h, p->piece_bytes, offset, cb, LIBNBD_CMD_FLAG_NO_HOLE);
   }
   abort ();
 }
@@ -188,27 +220,165 @@ wake (struct conn *c)
     return;                     /* the counter is full: awake anyway */
 }
 
-/* Sends the next piece; calls done() itself if that fails at once. */
-static void
-start_piece (struct backend_io *io)
+static uint64_t
+max_piece_bytes (const struct nbd_backend *n, enum backend_op op)
 {
-  struct conn *c = io->conn;
+  return op == BACKEND_READ || op == BACKEND_WRITE ? n->max_data_bytes
+                                                   : MAX_PIECE_BYTES;
+}
 
-  if (io->op == BACKEND_DISCARD || io->op == BACKEND_ZERO)
-    io->piece_bytes = MIN (io->count - io->finished_bytes, MAX_PIECE_BYTES);
-  if (issue (c, io) == -1) {
+/* Sends the next piece; ends the part itself if that fails at once. */
+static void
+start_piece (struct backend_part *p)
+{
+  struct conn *c = p->conn;
+
+  p->piece_bytes = MIN (p->end - p->begin, max_piece_bytes (c->owner, p->io->op));
+  if (issue (c, p) == -1) {
     const int e = nbd_get_errno ();
 
-    answer (io, e == 0 || is_broken (c) ? EIO : file_error (e));
+    end_part (p, e == 0 || is_broken (c) ? EIO : file_error (e));
     return;
   }
-  /* The socket did not take all of it: the worker has to wait for room. */
-  if (nbd_aio_get_direction (c->nbd) & LIBNBD_AIO_DIRECTION_WRITE)
+  /* The socket did not take all of it, or broke: the worker has to look. */
+  if (!is_direct (c)
+      && (is_broken (c) || (nbd_aio_get_direction (c->nbd) & LIBNBD_AIO_DIRECTION_WRITE)))
     wake (c);
 }
 
-/* The one with least to do, the first of equals: a user who has one request at
-   a time stays on one connection, whose threads then are warm. */
+static void
+start_part (struct backend_io *io, struct backend_part *p, struct conn *c,
+            uint64_t begin, uint64_t end)
+{
+  *p = (struct backend_part) { .io = io, .conn = c, .begin = begin, .end = end };
+  atomic_fetch_add_explicit (&c->in_flight, 1, memory_order_relaxed);
+  start_piece (p);
+}
+
+/* Looks at the socket again after poll(2).  A failure shows as a dead handle. */
+static void
+socket_ready (struct conn *c, short revents, unsigned direction)
+{
+  if ((revents & (POLLIN | POLLHUP | POLLERR))
+      && (direction & LIBNBD_AIO_DIRECTION_READ))
+    nbd_aio_notify_read (c->nbd);
+  else if (revents && (direction & LIBNBD_AIO_DIRECTION_WRITE))
+    nbd_aio_notify_write (c->nbd);
+  finish_all (c);
+}
+
+/* What to poll for on this connection. */
+static struct pollfd
+socket_poll (struct conn *c, unsigned *direction)
+{
+  const bool broken = is_broken (c);
+  const unsigned dir = broken ? 0 : nbd_aio_get_direction (c->nbd);
+
+  *direction = dir;
+  return (struct pollfd) {
+    .fd = broken ? -1 : nbd_aio_get_fd (c->nbd),
+    .events = ((dir & LIBNBD_AIO_DIRECTION_READ) ? POLLIN : 0)
+              | ((dir & LIBNBD_AIO_DIRECTION_WRITE) ? POLLOUT : 0),
+  };
+}
+
+/*--- direct requests --------------------------------------------------------*/
+
+/* The direct connections that are waited for. */
+struct waiting {
+  unsigned nr;
+  struct conn *conns[MAX_CONNECTIONS];
+  struct pollfd polls[MAX_CONNECTIONS];
+  unsigned directions[MAX_CONNECTIONS];
+};
+
+static void
+find_waiting (struct nbd_backend *n, struct waiting *w)
+{
+  unsigned i;
+
+  w->nr = 0;
+  for (i = n->nr_shared; i < n->nr_conns; ++i) {
+    struct conn *c = &n->conns[i];
+
+    if (atomic_load_explicit (&c->in_flight, memory_order_relaxed) == 0)
+      continue;
+    w->conns[w->nr] = c;
+    w->polls[w->nr] = socket_poll (c, &w->directions[w->nr]);
+    if (w->polls[w->nr].fd == -1)
+      finish_all (c);           /* what broke has completed everything */
+    else
+      w->nr++;
+  }
+}
+
+/* Until all is done that is under way on the direct connections.  Once data moves,
+   more comes within microseconds, and a sleep for each bit of it would cost both
+   sides more than to look again. */
+static void
+drive_direct (struct nbd_backend *n)
+{
+  struct waiting w;
+  unsigned i, looks_left = 0;
+
+  for (find_waiting (n, &w); w.nr > 0; find_waiting (n, &w)) {
+    const int r = poll (w.polls, w.nr, looks_left > 0 ? 0 : -1);
+
+    if (r == 0) {
+      looks_left--;
+      sched_yield ();
+    }
+    else if (r > 0) {
+      looks_left = MAX_LOOKS;
+      for (i = 0; i < w.nr; ++i)
+        if (w.polls[i].revents)
+          socket_ready (w.conns[i], w.polls[i].revents, w.directions[i]);
+    }
+  }
+}
+
+static unsigned
+count_parts (const struct nbd_backend *n, const struct backend_io *io)
+{
+  const uint64_t most = MIN (n->nr_direct, BACKEND_MAX_PARTS);
+
+  if (io->op != BACKEND_READ && io->op != BACKEND_WRITE)
+    return 1;
+  return MAX (MIN (io->count / MIN_PART_BYTES, most), 1);
+}
+
+/* Where part i of nr begins: at a multiple of PART_ALIGN of the export. */
+static uint64_t
+part_begin (const struct backend_io *io, unsigned i, unsigned nr)
+{
+  uint64_t at;
+
+  if (i == 0 || i == nr)
+    return i == 0 ? 0 : io->count;
+  at = io->offset + io->count / nr * i;
+  return at - at % PART_ALIGN - io->offset;
+}
+
+static void
+submit_direct (struct nbd_backend *n, struct backend_io *io)
+{
+  const unsigned nr = count_parts (n, io);
+  unsigned i;
+
+  atomic_store (&io->parts_left, nr);
+  for (i = 0; i < nr; ++i)
+    start_part (io, &io->parts[i], &n->conns[n->nr_shared + i],
+                part_begin (io, i, nr), part_begin (io, i + 1, nr));
+  drive_direct (n);
+  /* Given back before the answer, which may bring the next request. */
+  atomic_store_explicit (&n->direct_taken, false, memory_order_release);
+  io->done (io, atomic_load (&io->errnum));
+}
+
+/*--- submission -------------------------------------------------------------*/
+
+/* The shared one with least to do, the first of equals: a user who has one request
+   at a time stays on one connection, whose threads then are warm. */
 static struct conn *
 choose_conn (struct nbd_backend *n)
 {
@@ -216,7 +386,7 @@ choose_conn (struct nbd_backend *n)
   unsigned least = atomic_load_explicit (&best->in_flight, memory_order_relaxed);
   unsigned i;
 
-  for (i = 1; i < n->nr_conns && least > 0; ++i) {
+  for (i = 1; i < n->nr_shared && least > 0; ++i) {
     struct conn *c = &n->conns[i];
     const unsigned busy = atomic_load_explicit (&c->in_flight, memory_order_relaxed);
 
@@ -228,21 +398,38 @@ choose_conn (struct nbd_backend *n)
   return best;
 }
 
+static bool
+shared_are_idle (const struct nbd_backend *n)
+{
+  unsigned i;
+
+  for (i = 0; i < n->nr_shared; ++i)
+    if (atomic_load_explicit (&n->conns[i].in_flight, memory_order_relaxed) > 0)
+      return false;
+  return true;
+}
+
+static bool
+take_direct (struct nbd_backend *n)
+{
+  return n->nr_direct > 0 && shared_are_idle (n)
+         && !atomic_load_explicit (&n->direct_taken, memory_order_relaxed)
+         && !atomic_exchange_explicit (&n->direct_taken, true, memory_order_acquire);
+}
+
 static void
 nbd_submit (struct backend *b, struct backend_io *io)
 {
   struct nbd_backend *n = to_nbd (b);
-  struct conn *c = choose_conn (n);
 
-  io->conn = c;
-  atomic_fetch_add_explicit (&c->in_flight, 1, memory_order_relaxed);
-  io->finished_bytes = 0;
-  io->flushing = false;
-  io->piece_bytes = io->count;
+  atomic_store (&io->errnum, 0);
+  atomic_store (&io->parts_left, 1);
   if (io->op == BACKEND_FLUSH && !n->can_flush)
-    answer (io, 0);
+    io->done (io, 0);
+  else if (take_direct (n))
+    submit_direct (n, io);
   else
-    start_piece (io);
+    start_part (io, &io->parts[0], choose_conn (n), 0, io->count);
 }
 
 /*--- workers ----------------------------------------------------------------*/
@@ -259,25 +446,17 @@ drain_wake (struct conn *c)
 static void
 worker_step (struct conn *c)
 {
-  const bool broken = is_broken (c);
-  const unsigned dir = broken ? 0 : nbd_aio_get_direction (c->nbd);
+  unsigned direction;
   struct pollfd p[2] = {
     { .fd = c->wake_fd, .events = POLLIN },
-    { .fd = broken ? -1 : nbd_aio_get_fd (c->nbd),
-      .events = ((dir & LIBNBD_AIO_DIRECTION_READ) ? POLLIN : 0)
-                | ((dir & LIBNBD_AIO_DIRECTION_WRITE) ? POLLOUT : 0) },
+    socket_poll (c, &direction),
   };
 
   if (poll (p, 2, -1) == -1)
     return;
   if (p[0].revents)
     drain_wake (c);
-  /* A failure shows as a dead handle at the next step. */
-  if ((p[1].revents & (POLLIN | POLLHUP | POLLERR)) && (dir & LIBNBD_AIO_DIRECTION_READ))
-    nbd_aio_notify_read (c->nbd);
-  else if (p[1].revents && (dir & LIBNBD_AIO_DIRECTION_WRITE))
-    nbd_aio_notify_write (c->nbd);
-  finish_all (c);
+  socket_ready (c, p[1].revents, direction);
 }
 
 static void *
@@ -297,7 +476,7 @@ nbd_start (struct backend *b, struct sh_error *err)
   unsigned i;
   int r;
 
-  for (i = 0; i < n->nr_conns; ++i) {
+  for (i = 0; i < n->nr_shared; ++i) {
     r = pthread_create (&n->conns[i].worker, NULL, worker_thread, &n->conns[i]);
     if (r != 0)
       return sh_fail (err, r, "starting an NBD thread: %s", strerror (r));
@@ -478,6 +657,7 @@ connect_one (struct nbd_backend *n, const char *uri, char **command,
 {
   struct conn *c = &n->conns[n->nr_conns];
   const char *what = uri ? uri : command[0];
+  const bool is_first = n->nr_conns == 0;
   int r;
 
   c->owner = n;
@@ -486,8 +666,13 @@ connect_one (struct nbd_backend *n, const char *uri, char **command,
   n->nr_conns++;
   if (c->wake_fd == -1 || !c->nbd)
     return sh_fail (err, ENOMEM, "no memory for an NBD connection");
-  if (nbd_add_meta_context (c->nbd, LIBNBD_CONTEXT_BASE_ALLOCATION) == -1
+  /* The first one tells of extents, which takes structured replies; a simple one is
+     read with two system calls instead of four. */
+  if ((is_first ? nbd_add_meta_context (c->nbd, LIBNBD_CONTEXT_BASE_ALLOCATION)
+                : nbd_set_request_structured_replies (c->nbd, false)) == -1
       || nbd_set_uri_allow_local_file (c->nbd, true) == -1
+      /* Of a read that fails nobody sees the buffer. */
+      || nbd_set_pread_initialize (c->nbd, false) == -1
       /* Whether a request is aligned well enough the server knows best: ours
          takes any. */
       || nbd_set_strict_mode (c->nbd, nbd_get_strict_mode (c->nbd)
@@ -505,6 +690,7 @@ learn_export (struct nbd_backend *n, bool read_only)
 {
   struct nbd_handle *h = n->conns[0].nbd;
   const int64_t preferred = nbd_get_block_size (h, LIBNBD_SIZE_PREFERRED);
+  const int64_t most = nbd_get_block_size (h, LIBNBD_SIZE_MAXIMUM);
   char *name = nbd_get_export_name (h);
 
   n->b.read_only = read_only || nbd_is_read_only (h) == 1;
@@ -514,6 +700,7 @@ learn_export (struct nbd_backend *n, bool read_only)
   n->has_extents = nbd_can_meta_context (h, LIBNBD_CONTEXT_BASE_ALLOCATION) == 1;
   n->b.block_bytes = preferred >= 512 && preferred <= (int64_t) MiB
                      && is_power_of_2 (preferred) ? preferred : 4096;
+  n->max_data_bytes = most >= 512 && most < MAX_DATA_BYTES ? most : MAX_DATA_BYTES;
   backend_set_name (&n->b, name ? name : "", "nbd");
   free (name);
 }
@@ -567,6 +754,8 @@ backend_nbd_open (const struct backend_nbd_options *options, struct backend **b,
   learn_export (n, options->read_only);
   if (connect_more (n, options, err) == -1)
     goto fail;
+  n->nr_direct = n->nr_conns / 2;
+  n->nr_shared = n->nr_conns - n->nr_direct;
   *b = &n->b;
   return 0;
 

@@ -10,6 +10,7 @@
 #ifndef SERVER_BACKEND_H
 #define SERVER_BACKEND_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,6 +28,18 @@ enum backend_op {
 };
 #define BACKEND_NR_OPS (BACKEND_ZERO + 1)
 
+/* A backend may do one request in several parts. */
+#define BACKEND_MAX_PARTS 4
+struct backend_part {
+  struct backend_part *next;
+  struct backend_io *io;
+  void *conn;
+  uint64_t begin, end;          /* of the request's bytes, what is still to be done */
+  uint64_t piece_bytes;         /* under way, from begin */
+  bool flushing;
+  int errnum;
+};
+
 /* One piece of work.  The caller owns it and `buf`, and keeps both until
    done() was called. */
 struct backend_io {
@@ -39,12 +52,9 @@ struct backend_io {
   void (*done) (struct backend_io *io, int errnum);
 
   /* The backend's, while it has the request. */
-  struct backend_io *next;
-  void *conn;
-  uint64_t finished_bytes;
-  uint64_t piece_bytes;
-  bool flushing;
-  int errnum;
+  struct backend_part parts[BACKEND_MAX_PARTS];
+  _Atomic unsigned parts_left;
+  _Atomic int errnum;           /* of the first part that failed */
 };
 
 struct backend;
