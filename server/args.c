@@ -8,6 +8,7 @@
 
 #include "args.h"
 #include "base/error.h"
+#include "commands.h"
 
 void
 args_init (struct args *a, const char *command_name, const struct arg_option *options,
@@ -29,16 +30,37 @@ complain (const struct args *a, const char *what, const char *text)
   return ARGS_ERROR;
 }
 
-/* The value after an option, in its own word. */
+/* o with `value`, which may come only once. */
 static int
-take_value (struct args *a, const struct arg_option *o, const char *shown)
+give (struct args *a, const struct arg_option *o, const char *value)
 {
-  if (a->next >= a->argc) {
-    fprintf (stderr, "%s: %s needs a value: %s\n", a->command_name, shown, o->value);
+  const uint64_t bit = UINT64_C (1) << (o - a->options);
+
+  if (a->given & bit && !o->many) {
+    fprintf (stderr, "%s: --%s is given more than once; leave in the one that counts\n",
+             a->command_name, o->name);
     return ARGS_ERROR;
   }
-  a->value = a->argv[a->next++];
+  if (value[0] == '\0') {
+    fprintf (stderr, "%s: --%s= is empty; it needs a value: --%s=%s\n", a->command_name,
+             o->name, o->name, o->value);
+    return ARGS_ERROR;
+  }
+  a->given |= bit;
+  a->value = value;
   return o->id;
+}
+
+/* The value after an option, in its own word. */
+static int
+take_value (struct args *a, const struct arg_option *o)
+{
+  if (a->next >= a->argc) {
+    fprintf (stderr, "%s: --%s needs a value: --%s=%s; '%s --help' says more\n",
+             a->command_name, o->name, o->name, o->value, a->command_name);
+    return ARGS_ERROR;
+  }
+  return give (a, o, a->argv[a->next++]);
 }
 
 static int
@@ -47,6 +69,7 @@ next_letter (struct args *a)
   const char letter = *a->letters++;
   const char shown[] = { '-', letter, '\0' };
   const struct arg_option *o;
+  const char *rest;
 
   if (letter == 'h')
     return ARGS_HELP;
@@ -55,12 +78,39 @@ next_letter (struct args *a)
       if (!o->value)
         return o->id;
       if (*a->letters == '\0')
-        return take_value (a, o, shown);
-      a->value = a->letters;
+        return take_value (a, o);
+      rest = a->letters;
       a->letters = "";
-      return o->id;
+      return give (a, o, rest);
     }
   return complain (a, "no such option:", shown);
+}
+
+/* The same name, '-' and '_' being alike, up to the end or the '='. */
+static bool
+same_name (const char *a, const char *b)
+{
+  while (*a && *a != '=' && (*a == '-' ? '_' : *a) == (*b == '-' ? '_' : *b)) {
+    a++;
+    b++;
+  }
+  return (*a == '\0' || *a == '=') && (*b == '\0' || *b == '=');
+}
+
+static int
+other_option (struct args *a, const char *word)
+{
+  unsigned i;
+
+  for (i = 0; i < a->nr_others && !a->last_counts; ++i)
+    if (same_name (a->others[i], word)) {
+      fprintf (stderr, "%s: --%s is given more than once; leave in the one that counts\n",
+               a->command_name, a->name);
+      return ARGS_ERROR;
+    }
+  if (a->nr_others < ARGS_MAX_OTHERS)
+    a->others[a->nr_others++] = word;
+  return ARGS_OTHER;
 }
 
 static int
@@ -81,9 +131,11 @@ next_long (struct args *a, const char *word)
     if (strcmp (o->name, a->name) == 0) {
       if (!o->value && equals)
         return complain (a, "this option takes no value:", word);
-      return !o->value || equals ? o->id : take_value (a, o, o->name);
+      if (!o->value)
+        return o->id;
+      return equals ? give (a, o, equals + 1) : take_value (a, o);
     }
-  return ARGS_OTHER;
+  return other_option (a, word);
 }
 
 static int
@@ -160,11 +212,24 @@ args_number (const struct args *a, const char *what, const char *text,
   *n = strtoul (text, &end, 10);
   if (errno != 0 || !isdigit ((unsigned char) text[0]) || *end != '\0'
       || *n < min || *n > max) {
-    fprintf (stderr, "%s: %s: '%s' is not a whole number from %lu to %lu\n",
-             a->command_name, what, text, min, max);
+    fprintf (stderr, "%s: --%s=%s: not a whole number from %lu to %lu\n", a->command_name,
+             what, text, min, max);
     return -1;
   }
   return 0;
+}
+
+int
+args_refuse (const struct args *a, int id, const char *word)
+{
+  if (id == ARGS_WORD)
+    fprintf (stderr, "%s: one %s is enough; what is '%s'? '%s --help' says more\n",
+             a->command_name, word, a->value, a->command_name);
+  else if (id != ARGS_ERROR)
+    fprintf (stderr, "%s: there is no option '%s%s' here; '%s --help' lists them\n",
+             a->command_name, id == ARGS_OTHER ? "--" : "", id == ARGS_OTHER ? a->name : "[",
+             a->command_name);
+  return STATUS_USAGE;
 }
 
 void

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Arguments of a subcommand: options in any place, words, `[ command ]`, and
- * --name=value options that belong to core (stack_option). */
+ * --name=value options that belong to core (stack_option).  An option with a value
+ * may come once, unless its table says otherwise. */
 #ifndef SERVER_ARGS_H
 #define SERVER_ARGS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct arg_option {
   int id;                       /* what args_next returns; above 255 or the letter */
@@ -12,7 +14,10 @@ struct arg_option {
   const char *name;             /* without the dashes; NULL ends a table */
   const char *value;            /* what the value is called in --help; NULL: a flag */
   const char *help;
+  bool many;                    /* may come again, with another value */
 };
+
+#define ARGS_MAX_OTHERS 64
 
 enum {
   ARGS_END = -1,
@@ -29,7 +34,11 @@ struct args {
   int argc, next;
   char **argv;
   bool only_words;              /* after -- */
+  bool last_counts;             /* ARGS_OTHER may come again, with another value */
   const char *letters;          /* what is left of a group such as -fr */
+  uint64_t given;               /* which of options had a value, a bit each */
+  const char *others[ARGS_MAX_OTHERS];  /* words of ARGS_OTHER so far */
+  unsigned nr_others;
   /* out */
   const char *value;
   char name[64];
@@ -46,6 +55,11 @@ void args_print_options (const struct arg_option *options);
 /* Whole decimal number in [min, max] or an error on stderr; 0 or -1. */
 int args_number (const struct args *a, const char *what, const char *text,
                  unsigned long min, unsigned long max, unsigned long *n);
+
+/* Says of what args_next has just returned that it has no place here; `word` is what
+   the one word is that a command takes ("DEVICE").  Says no more after ARGS_ERROR.
+   Returns STATUS_USAGE of commands.h. */
+int args_refuse (const struct args *a, int id, const char *word);
 
 struct sh_error;
 

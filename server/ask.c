@@ -34,12 +34,15 @@ dial (const char *path, unsigned timeout_s, struct sh_error *err)
   setsockopt (fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   setsockopt (fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
   if (connect (fd, (struct sockaddr *) &address, sizeof address) == -1) {
-    sh_fail (err, errno, "%s: %s", path, strerror (errno));
+    const int errnum = errno;
+
     close (fd);
-    if (err->errnum == ENOENT || err->errnum == ECONNREFUSED)
-      sh_hint (err, "no server has its control socket there; 'shingle serve' prints "
-               "where it is");
-    return -1;
+    errno = errnum;
+    if (errnum != ENOENT && errnum != ECONNREFUSED)
+      return sh_fail_file (err, path);
+    sh_fail (err, errnum, "%s: %s", path, strerror (errnum));
+    return sh_hint (err, "no server has its control socket there; 'shingle serve' prints "
+                    "where it is");
   }
   return fd;
 }

@@ -743,8 +743,11 @@ backend_nbd_open (const struct backend_nbd_options *options, struct backend **b,
   if (!n)
     return sh_fail (err, ENOMEM, "no memory");
   n->b.ops = &nbd_ops;
-  if (connect_one (n, options->uri, options->command, err) == -1)
+  if (connect_one (n, options->uri, options->command, err) == -1) {
+    if (options->uri)
+      sh_hint (err, "does a server listen there? 'nbdinfo --list URI' asks it");
     goto fail;
+  }
   size = nbd_get_size (n->conns[0].nbd);
   if (size == -1) {
     fail_nbd (err, "size of the export");

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <syslog.h>
@@ -127,13 +128,34 @@ background_begin (bool stay, unsigned timeout_s, struct sh_error *err)
 
 /*--- the serving process ----------------------------------------------------*/
 
+int
+pid_file_check (const char *path, struct sh_error *err)
+{
+  char text[24];
+  struct stat st;
+  ssize_t n;
+  int fd;
+
+  if (lstat (path, &st) == -1)
+    return errno == ENOENT ? 0 : sh_fail_file (err, path);
+  fd = S_ISREG (st.st_mode) ? open (path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
+  n = fd == -1 ? -1 : read (fd, text, sizeof text - 1);
+  if (fd != -1)
+    close (fd);
+  text[n > 0 ? n : 0] = '\0';
+  if (n >= 0 && st.st_size == n && text[strspn (text, "0123456789\n")] == '\0')
+    return 0;
+  sh_fail (err, EEXIST, "pid file %s: what is there is no pid file", path);
+  return sh_hint (err, "give --pid-file another name; nothing was changed");
+}
+
 static int
 write_pid_file (const char *path, struct sh_error *err)
 {
   FILE *out = fopen (path, "we");
 
   if (!out)
-    return sh_fail (err, errno, "pid file %s: %s", path, strerror (errno));
+    return sh_fail_file (err, path);
   fprintf (out, "%ld\n", (long) getpid ());
   if (fclose (out) != 0)
     return sh_fail (err, errno, "pid file %s: %s", path, strerror (errno));

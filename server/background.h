@@ -23,6 +23,10 @@ int background_begin (bool stay, unsigned timeout_s, struct sh_error *err);
    (NOTIFY_SOCKET), and leaves the terminal unless staying. */
 int background_ready (const char *pid_file, struct sh_error *err);
 
+/* What is at `path` may be written over: nothing, or a pid file.  -1: something else,
+   which stays as it is. */
+int pid_file_check (const char *path, struct sh_error *err);
+
 /* Messages: to stderr while there is a terminal, then to syslog. */
 extern const struct sh_log background_log;
 void background_set_verbose (bool verbose);

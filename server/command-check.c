@@ -64,7 +64,7 @@ parse (int argc, char **argv, struct request *r, bool *done)
     else if (id == ARGS_WORD && r->device == NULL)
       r->device = a.value;
     else
-      return refuse_argument (&a, id);
+      return args_refuse (&a, id, "DEVICE");
   }
   return r->device ? STATUS_OK : refuse_no_device (&a);
 }

@@ -374,11 +374,8 @@ command_doctor (int argc, char **argv)
     }
     if (id == ARGS_WORD && !device)
       device = a.value;
-    else {
-      if (id != ARGS_ERROR)
-        fprintf (stderr, NAME ": one DEVICE at most; '" NAME " --help' shows how\n");
-      return STATUS_USAGE;
-    }
+    else
+      return args_refuse (&a, id, "DEVICE");
   }
   check_machine ();
   if (device)

@@ -114,6 +114,7 @@ parse (struct request *r, int argc, char **argv)
   int o;
 
   args_init (&a, NAME, options, argc, argv);
+  a.last_counts = true;
   while ((o = args_next (&a)) != ARGS_END) {
     switch (o) {
     case OPT_FORCE:
@@ -135,6 +136,9 @@ parse (struct request *r, int argc, char **argv)
       if (add_setting (r, &a) == -1)
         return -1;
       break;
+    case ARGS_COMMAND:
+      fprintf (stderr, NAME ": '[' is of no use here\n");
+      return -1;
     default:
       return -1;
     }
@@ -273,7 +277,7 @@ misfit (const struct subcommand *c, const struct request *r)
   if (r->any_setting && !c->takes_settings)
     return "takes no settings; 'set' changes them: KEY=VALUE";
   if (r->nr_pairs && !c->takes_pairs)
-    return "takes one file";
+    return "takes one file; what is the word behind it?";
   if (r->nr_pairs == 0 && c->takes_pairs)
     return "what is to be set? KEY=VALUE...";
   if (c->takes_images && (r->raw == NULL || r->zones == NULL))
@@ -297,7 +301,9 @@ run_subcommand (const struct subcommand *c, int argc, char **argv)
   if (r.pairs && parse (&r, argc, argv) == 0) {
     wrong = misfit (c, &r);
     if (wrong)
-      fprintf (stderr, NAME " %s: %s\n", c->name, wrong);
+      fprintf (stderr, NAME " %s: %s%s%s; '" NAME " --help' shows how\n", c->name,
+               r.nr_pairs && !c->takes_pairs ? r.pairs[0] : "",
+               r.nr_pairs && !c->takes_pairs ? ": " : "", wrong);
     else if (c->run == run_import && parse_over_table (&r, argc, argv) == -1)
       status = STATUS_FAILED;
     else if (c->run (&r, &err) == 0)

@@ -90,7 +90,7 @@ parse (int argc, char **argv, struct request *r, bool *done)
     }
     taken = take (r, &a, id, &err);
     if (taken == 1)
-      return refuse_argument (&a, id);
+      return args_refuse (&a, id, "DEVICE");
     if (taken == -1) {
       report_error (&err);
       return STATUS_USAGE;

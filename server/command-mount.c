@@ -255,6 +255,10 @@ run (struct mount *m, int argc, char **argv)
     print_error (NAME, &err);
     return STATUS_USAGE;
   }
+  if (m->options.pid_file && pid_file_check (m->options.pid_file, &err) == -1) {
+    print_error (NAME, &err);
+    return STATUS_FAILED;
+  }
   if (background_begin (m->options.foreground, m->options.timeout_s, &err) == -1) {
     print_error (NAME, &err);
     return STATUS_FAILED;

@@ -75,10 +75,7 @@ command_reclaim (int argc, char **argv)
       }
       /* fallthrough */
     default:
-      if (id != ARGS_ERROR)
-        fprintf (stderr, NAME ": what is '%s'? '" NAME " --help' shows how\n",
-                 a.value ? a.value : a.name);
-      return STATUS_USAGE;
+      return args_refuse (&a, id, "SOCKET");
     }
   if (!socket_path)
     socket_path = found = ask_find_socket (&err);

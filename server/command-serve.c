@@ -3,8 +3,10 @@
  * commands of its clients to paste. */
 #include <config.h>
 #include <errno.h>
+#include <grp.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,7 +20,9 @@
 #include <unistd.h>
 
 #include "args.h"
+#include "background.h"
 #include "base/bytes.h"
+#include "base/error.h"
 #include "commands.h"
 #include "find.h"
 #include "stack/stack.h"
@@ -34,7 +38,7 @@ enum {
 
 static const struct arg_option options[] = {
   { CONTROL, 0, "control", "SOCKET", "for shingle stat, top and reclaim; - for none" },
-  { FILTER, 0, "filter", "NAME", "an nbdkit filter in front; may come again" },
+  { FILTER, 0, "filter", "NAME", "an nbdkit filter in front; may come again", true },
   { 'f', 'f', "foreground", NULL, "stay in the foreground" },
   { 'g', 'g', "group", "GROUP", "run as this group once the drive is open" },
   { INSECURE, 0, "insecure", NULL, "listen beyond this machine without TLS" },
@@ -86,10 +90,26 @@ help (void)
 
 /*--- arguments --------------------------------------------------------------*/
 
+/* The socket may be named as the plugin takes it, too. */
+static int
+set_control (struct serve *s, const char *value)
+{
+  if (s->control || value[0] == '\0') {
+    fprintf (stderr, NAME ": control=%s: %s; --control=SOCKET names the socket for shingle "
+             "stat\n", value, s->control ? "it is given more than once" : "names none");
+    return -1;
+  }
+  s->control = value;
+  return 0;
+}
+
 static int
 add_parameter (struct serve *s, const char *key, const char *value)
 {
   char *p;
+
+  if (strcmp (key, "control") == 0)
+    return set_control (s, value);
 
   if (s->nr_parameters == ARRAY_SIZE (s->parameters)) {
     fprintf (stderr, NAME ": too many arguments\n");
@@ -126,10 +146,12 @@ set_option (struct serve *s, const struct args *a, int id)
   unsigned long n;
 
   switch (id) {
-  case CONTROL: s->control = a->value; return 0;
+  case CONTROL: return set_control (s, a->value);
   case FILTER:
-    if (s->nr_filters == ARRAY_SIZE (s->filters))
+    if (s->nr_filters == ARRAY_SIZE (s->filters)) {
+      fprintf (stderr, NAME ": more than %u filters\n", s->nr_filters);
       return -1;
+    }
     s->filters[s->nr_filters++] = a->value;
     return 0;
   case 'f': s->foreground = true; return 0;
@@ -189,6 +211,41 @@ uses_tls (const struct serve *s)
   return s->tls_certificates || s->tls_psk;
 }
 
+static bool
+has_parameter (const struct serve *s, const char *key)
+{
+  const size_t len = strlen (key);
+  unsigned i;
+
+  for (i = 0; i < s->nr_parameters; ++i)
+    if (strncmp (s->parameters[i], key, len) == 0 && s->parameters[i][len] == '=')
+      return true;
+  return false;
+}
+
+/* A name or a number, as nbdkit takes it; asked before the drive is opened. */
+static bool
+is_number (const char *text)
+{
+  return text[0] != '\0' && text[strspn (text, "0123456789")] == '\0';
+}
+
+static int
+check_identity (const struct serve *s)
+{
+  if (s->user && !is_number (s->user) && getpwnam (s->user) == NULL) {
+    fprintf (stderr, NAME ": --user=%s: there is no such user ('getent passwd' lists them)\n",
+             s->user);
+    return -1;
+  }
+  if (s->group && !is_number (s->group) && getgrnam (s->group) == NULL) {
+    fprintf (stderr, NAME ": --group=%s: there is no such group ('getent group' lists "
+             "them)\n", s->group);
+    return -1;
+  }
+  return 0;
+}
+
 static int
 check (struct serve *s)
 {
@@ -199,6 +256,15 @@ check (struct serve *s)
   }
   if (strcmp (s->plugin, "zoned") != 0 && strcmp (s->plugin, "sg") != 0) {
     fprintf (stderr, NAME ": --plugin is zoned or sg, not '%s'\n", s->plugin);
+    return -1;
+  }
+  if (s->read_only && has_parameter (s, "readonly")) {
+    fprintf (stderr, NAME ": --read-only and readonly=; choose one\n");
+    return -1;
+  }
+  if (s->control && strcmp (s->control, "-") != 0 && strcmp (s->plugin, "zoned") != 0) {
+    fprintf (stderr, NAME ": --control goes with --plugin=zoned; the plugin sg has no "
+             "counters to tell\n");
     return -1;
   }
   if (s->socket && (s->port || s->ip)) {
@@ -227,7 +293,7 @@ check (struct serve *s)
     fprintf (stderr, NAME ": --tls-verify-peer goes with --tls-certificates\n");
     return -1;
   }
-  return 0;
+  return check_identity (s);
 }
 
 /*--- defaults ---------------------------------------------------------------*/
@@ -539,6 +605,7 @@ run_and_print (struct serve *s)
 static int
 go (struct serve *s)
 {
+  struct sh_error err = { 0 };
   unsigned i;
 
   if (s->print) {
@@ -549,6 +616,10 @@ go (struct serve *s)
     }
     putchar ('\n');
     return STATUS_OK;
+  }
+  if (s->pid_file && pid_file_check (s->pid_file, &err) == -1) {
+    print_error (NAME, &err);
+    return STATUS_FAILED;
   }
   if (s->socket)
     remove_dead_socket (s->socket);

@@ -131,11 +131,8 @@ command_stat (int argc, char **argv)
       format = id;
     else if (id == WATCH)
       watch = true;
-    else {
-      if (id != ARGS_ERROR)
-        fprintf (stderr, NAME ": one SOCKET, please; '" NAME " --help' shows how\n");
-      return STATUS_USAGE;
-    }
+    else
+      return args_refuse (&a, id, "SOCKET");
   }
   return run (socket_path, format, watch);
 }

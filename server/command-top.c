@@ -241,11 +241,8 @@ command_top (int argc, char **argv)
       once = true;
     else if (id == 'd' && args_number (&a, "delay", a.value, 1, 3600, &n) == 0)
       t.delay_s = (unsigned) n;
-    else {
-      if (id != ARGS_ERROR && id != 'd')
-        fprintf (stderr, NAME ": one SOCKET, please; '" NAME " --help' shows how\n");
-      return STATUS_USAGE;
-    }
+    else
+      return args_refuse (&a, id == 'd' ? ARGS_ERROR : id, "SOCKET");
   }
   if (!once && (!isatty (STDOUT_FILENO) || !isatty (STDIN_FILENO))) {
     fprintf (stderr, NAME ": needs a terminal; --once prints one screen as text\n");

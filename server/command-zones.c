@@ -17,6 +17,7 @@
 #include "base/parse.h"
 #include "commands.h"
 #include "open.h"
+#include "transport/transport.h"
 #include "zone-map.h"
 #include "zoned/sets.h"
 #include "zoned/usage.h"
@@ -148,7 +149,7 @@ parse (int argc, char **argv, struct request *r, bool *done)
     }
     taken = take (r, &a, id, &err);
     if (taken == 1)
-      return refuse_argument (&a, id);
+      return args_refuse (&a, id, "DEVICE");
     if (taken == -1) {
       report_error (&err);
       return STATUS_USAGE;
@@ -373,10 +374,15 @@ write_svg (const struct listing *s, struct sh_error *err)
 {
   const struct bdev_info *i = &s->bdev->info;
   char title[256], size[SIZE_TEXT];
-  FILE *out = fopen (s->r->svg, "we");
+  FILE *out;
 
+  if (emu_file_probe (s->r->svg)) {
+    sh_fail (err, EEXIST, "%s: is an emulated drive; it is not overwritten", s->r->svg);
+    return sh_hint (err, "--svg=FILE names the picture");
+  }
+  out = fopen (s->r->svg, "we");
   if (out == NULL)
-    return sh_fail (err, errno, "%s: %s", s->r->svg, strerror (errno));
+    return sh_fail_file (err, s->r->svg);
   snprintf (title, sizeof title, "%s: %s %s, %zu zones of %s", i->name, i->vendor,
             i->product, s->map.nr, size_text (i->zone_bytes, size));
   zone_map_svg (&s->map, out, title);

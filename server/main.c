@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The `shingle` command: finds the subcommand and runs it. */
 #include <config.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include "commands.h"
@@ -43,6 +44,16 @@ usage (FILE *out)
            "  shingle --version        the version\n");
 }
 
+/* What was printed must have arrived. */
+static int
+finish (int status)
+{
+  if (fflush (stdout) == 0 && !ferror (stdout))
+    return status;
+  fprintf (stderr, "shingle: the output could not be written: %s\n", strerror (errno));
+  return status == STATUS_OK ? STATUS_FAILED : status;
+}
+
 int
 main (int argc, char **argv)
 {
@@ -62,7 +73,7 @@ main (int argc, char **argv)
   }
   for (c = commands; c->name; ++c)
     if (strcmp (argv[1], c->name) == 0)
-      return c->run (argc - 1, argv + 1);
+      return finish (c->run (argc - 1, argv + 1));
   fprintf (stderr, "shingle: no command is named '%s'; 'shingle --help' lists them\n",
            argv[1]);
   return STATUS_USAGE;

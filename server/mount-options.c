@@ -26,7 +26,7 @@ static const struct arg_option options[] = {
   { 'C', 'C', "connections", "N", "NBD connections, 1 to 16 (default 4)" },
   { CONTROL, 0, "control", "SOCKET", "a unix socket for shingle stat, top and reclaim" },
   { 'f', 'f', "foreground", NULL, "stay in the foreground" },
-  { 'o', 'o', "options", "LIST", "comma separated options, as mount(8) gives them" },
+  { 'o', 'o', "options", "LIST", "comma separated options, as mount(8) gives them", true },
   { 'P', 'P', "pid-file", "FILE", "write the process id there once serving" },
   { 'r', 'r', "read-only", NULL, "nothing is written" },
   { THREADS, 0, "threads", "N", "most requests worked on at once, 1 to 1024 (default 64)" },

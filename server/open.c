@@ -28,19 +28,6 @@ report_error (const struct sh_error *err)
 }
 
 int
-refuse_argument (const struct args *args, int id)
-{
-  if (id == ARGS_WORD)
-    fprintf (stderr, "shingle: one DEVICE is enough; what is '%s'? '%s --help' says more\n",
-             args->value, args->command_name);
-  else if (id != ARGS_ERROR)
-    fprintf (stderr, "shingle: there is no option '%s%s' here; '%s --help' lists them\n",
-             id == ARGS_OTHER ? "--" : "", id == ARGS_OTHER ? args->name : "[",
-             args->command_name);
-  return STATUS_USAGE;
-}
-
-int
 refuse_no_device (const struct args *args)
 {
   fprintf (stderr, "shingle: a DEVICE is missing; '%s --help' says more\n",

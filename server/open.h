@@ -19,10 +19,6 @@ struct sh_log;
    zones, else STATUS_FAILED. */
 int report_error (const struct sh_error *err);
 
-/* What args_next gave (`id`) is nothing that the command takes: says so, unless
-   args_next did.  Returns STATUS_USAGE. */
-int refuse_argument (const struct args *args, int id);
-
 /* There is no DEVICE on the command line.  Returns STATUS_USAGE. */
 int refuse_no_device (const struct args *args);
 

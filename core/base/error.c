@@ -41,6 +41,30 @@ sh_hint (struct sh_error *err, const char *fmt, ...)
   return -1;
 }
 
+int
+sh_fail_file (struct sh_error *err, const char *path)
+{
+  const int errnum = errno;
+
+  sh_fail (err, errnum, "%s: %s", path, strerror (errnum));
+  switch (errnum) {
+  case EACCES: case EPERM:
+    return sh_hint (err, "'ls -ld %s' says who may use it; become that user or root, or "
+                    "have the rights changed", path);
+  case ENOENT: case ENOTDIR: case ENAMETOOLONG: case ELOOP:
+    return sh_hint (err, "is the name right? Without a / at its start it counts from the "
+                    "folder you are in");
+  case ENXIO:
+    return sh_hint (err, "a file is needed; 'ls -l %s' says what this is", path);
+  case EISDIR:
+    return sh_hint (err, "a file is needed, and this is a folder");
+  case EROFS: case ENOSPC: case EDQUOT:
+    return sh_hint (err, "choose a file on another file system ('df' lists them)");
+  default:
+    return -1;
+  }
+}
+
 const char *
 sh_drive_error (int errnum)
 {

@@ -21,6 +21,10 @@ int sh_fail (struct sh_error *err, int errnum, const char *fmt, ...)
 int sh_hint (struct sh_error *err, const char *fmt, ...)
   __attribute__ ((format (printf, 2, 3)));
 
+/* "PATH: what errno says", and a hint where there is something to do about it; for
+   a file or folder that could not be used.  Always -1. */
+int sh_fail_file (struct sh_error *err, const char *path);
+
 void sh_error_clear (struct sh_error *err);
 
 /* What an errno of base/bdev.h means when a drive said it, where strerror would speak

@@ -180,3 +180,16 @@ sh_parse_word (const char *what, const char *text, const char *const *words,
   }
   return sh_fail (err, EINVAL, "%s=%s: not one of %s", what, text, list);
 }
+
+int
+sh_parse_once (const char *what, uint64_t *given, unsigned index, struct sh_error *err)
+{
+  const uint64_t bit = UINT64_C (1) << index;
+
+  if (*given & bit) {
+    sh_fail (err, EINVAL, "%s is given more than once", what);
+    return sh_hint (err, "leave in the one that counts");
+  }
+  *given |= bit;
+  return 0;
+}

@@ -35,4 +35,9 @@ int sh_parse_bool (const char *what, const char *text, bool *r,
 int sh_parse_word (const char *what, const char *text, const char *const *words,
                    unsigned *r, struct sh_error *err);
 
+/* Notes in *given, a bit for each option, that option `index` was given; an error when
+   it was before: what is meant then is anybody's guess. */
+int sh_parse_once (const char *what, uint64_t *given, unsigned index,
+                   struct sh_error *err);
+
 #endif

@@ -243,6 +243,7 @@ mq_set_option (struct mq *mq, const char *key, const char *value, struct sh_erro
 
   if (is_fixed (key))
     return sh_fail (err, EBUSY, "%s: cannot be changed while running", key);
+  o.given = 0;
   r = mq_option (&o, key, value, err);
   if (r == 0)
     return sh_fail (err, EINVAL, "%s: there is no such option", key);

@@ -91,6 +91,7 @@ struct mq_options {
   enum bdev_prio prio;          /* of requests that name none */
   struct dl_tunables tunables;
   char control[108];            /* path of the control socket; "": none */
+  uint64_t given;               /* which were set by mq_option, a bit each */
 };
 void mq_options_init (struct mq_options *options);
 

@@ -88,9 +88,12 @@ set_tunable (int64_t *member, const char *name, const char *value, struct sh_err
   char *end;
   long long number;
 
+  errno = 0;
   number = strtoll (value, &end, 10);
-  if (end == value || *end || (*value != '-' && (*value < '0' || *value > '9')))
-    return sh_fail (err, EINVAL, "%s: '%s' is no whole number", name, value);
+  if (end == value || *end || errno != 0 ||
+      (*value != '-' && (*value < '0' || *value > '9')))
+    return sh_fail (err, EINVAL, "%s=%s: not a whole number from %lld to %lld", name, value,
+                    LLONG_MIN, LLONG_MAX);
   *member = number;
   return 0;
 }
@@ -99,7 +102,7 @@ static int
 set_text (char *member, size_t size, const char *name, const char *value, struct sh_error *err)
 {
   if (*value == '\0' || strlen (value) >= size)
-    return sh_fail (err, EINVAL, "%s: '%s' must have 1 to %zu characters", name, value,
+    return sh_fail (err, EINVAL, "%s=%s: must have from 1 to %zu characters", name, value,
                     size - 1);
   strcpy (member, value);
   return 0;
@@ -148,6 +151,7 @@ mq_option (struct mq_options *options, const char *key, const char *value, struc
 
   for (i = 0; i < ARRAY_SIZE (table); ++i)
     if (same_name (table[i].name, key))
-      return set (options, &table[i], value, err) == -1 ? -1 : 1;
+      return sh_parse_once (table[i].name, &options->given, i, err) == -1 ||
+             set (options, &table[i], value, err) == -1 ? -1 : 1;
   return 0;
 }

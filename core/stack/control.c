@@ -271,7 +271,8 @@ bind_socket (struct control *c, struct sh_error *err)
   umask (mask);
   if (r == -1) {
     sh_fail (err, errno, "control socket %s: %s", c->path, strerror (errno));
-    return errno == EADDRINUSE ? sh_hint (err, "another server listens there") : -1;
+    return sh_hint (err, errno == EADDRINUSE ? "another server listens there, or it is no socket"
+                    : "its folder must be there, and you must be allowed to write to it");
   }
   if (listen (c->listen_fd, 16) == -1 || stat (c->path, &st) == -1)
     return sh_fail (err, errno, "control socket %s: %s", c->path, strerror (errno));

@@ -86,7 +86,8 @@ stack_option (struct stack_options *options, const char *key, const char *value,
 
   for (i = 0; i < ARRAY_SIZE (table); ++i)
     if (same_name (table[i].name, key))
-      return set (options, &table[i], value, err) == -1 ? -1 : 1;
+      return sh_parse_once (table[i].name, &options->given, i, err) == -1 ||
+             set (options, &table[i], value, err) == -1 ? -1 : 1;
   return mq_option (&options->mq, key, value, err);
 }
 

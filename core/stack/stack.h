@@ -25,13 +25,14 @@ struct stack_options {
   bool queue;                   /* every command goes through a queue (mq) */
   struct mq_options mq;         /* of that queue */
   struct tagset *tagset;        /* of all drives opened; see stack_open_tagset */
+  uint64_t given;               /* which options were set by name, a bit each */
 };
 
 /* All defaults; exclusive is set, queue is not. */
 void stack_options_init (struct stack_options *options);
 
 /* Sets one option.  1: key is ours and was set; 0: not ours; -1: the value
-   was refused (err). */
+   was refused, or the option was set before (err). */
 int stack_option (struct stack_options *options, const char *key,
                   const char *value, struct sh_error *err);
 

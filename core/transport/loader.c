@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "base/bytes.h"
 #include "base/error.h"
@@ -23,8 +24,16 @@ plugin_folder (void)
 }
 
 static int
+hint_device (struct sh_error *err)
+{
+  return sh_hint (err, "DEVICE is /dev/sgN, emu:FILE, the file of an emulated drive, or "
+                  "NAME:ARGS with a transport's name or the path of its .so file.");
+}
+
+static int
 find_file (const char *name, char *path, size_t size, struct sh_error *err)
 {
+  struct stat st;
   int n;
 
   if (strchr (name, '/'))
@@ -33,13 +42,20 @@ find_file (const char *name, char *path, size_t size, struct sh_error *err)
     n = snprintf (path, size, "%s/shingle-%s-transport.so", plugin_folder (), name);
   if (n < 0 || (size_t) n >= size)
     return sh_fail (err, ENAMETOOLONG, "the path of transport '%s' is too long", name);
-  if (access (path, F_OK) == 0)
+  if (stat (path, &st) == 0 && !S_ISREG (st.st_mode)) {
+    sh_fail (err, EINVAL, "transport '%s': not a regular file", path);
+    return hint_device (err);
+  }
+  if (access (path, R_OK) == 0)
     return 0;
-  if (strchr (name, '/'))
-    return sh_fail (err, ENOENT, "transport '%s': no such file", path);
+  if (errno != ENOENT)
+    return sh_fail_file (err, path);
+  if (strchr (name, '/')) {
+    sh_fail (err, ENOENT, "transport '%s': no such file", path);
+    return hint_device (err);
+  }
   sh_fail (err, ENOENT, "no transport is named '%s': there is no %s", name, path);
-  return sh_hint (err, "DEVICE is /dev/sgN, emu:FILE, the file of an emulated drive, or "
-                  "NAME:ARGS with a transport's name or the path of its .so file.");
+  return hint_device (err);
 }
 
 static int
@@ -94,8 +110,9 @@ loader_open (const char *name, struct loaded **loaded, struct sh_error *err)
     const char *why = dlerror ();
 
     free (l);
-    return sh_fail (err, ELIBBAD, "transport '%s' cannot be loaded: %s", name,
-                    why ? why : "unknown reason");
+    sh_fail (err, ELIBBAD, "transport '%s' cannot be loaded: %s", name,
+             why ? why : "unknown reason");
+    return sh_hint (err, "a transport is a shared library; see examples/");
   }
   if (take_table (l, path, err) == -1) {
     loader_close (l);

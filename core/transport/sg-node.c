@@ -147,7 +147,8 @@ say_open_failure (const char *path, int e, char *message, size_t size)
     return say (message, size, e, "%s has no device behind it any more: it was removed, "
                 "or 'modprobe sg' is missing", path);
   default:
-    return say (message, size, e, "%s cannot be opened: %s", path, strerror (e));
+    return say (message, size, e, "%s cannot be opened: %s; 'lsscsi -g' lists the nodes of "
+                "all SCSI disks", path, strerror (e));
   }
 }
 
@@ -280,7 +281,7 @@ check_version (struct sg *sg, int fd, char *message, size_t size)
 
   if (sg_sys->ioctl (fd, SG_GET_VERSION_NUM, &version) == -1)
     return say (message, size, ENOTSUP, "%s takes no SCSI commands: it is no SCSI disk, or "
-                "a partition of one", sg->node);
+                "a partition of one; 'lsscsi -g' lists the nodes of all SCSI disks", sg->node);
   if (version < LEAST_VERSION)
     return say (message, size, ENOTSUP, "%s: the sg driver is too old (version %d, needs "
                 "%d)", sg->node, version, LEAST_VERSION);

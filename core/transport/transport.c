@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include "base/bytes.h"
 #include "base/error.h"
 #include "transport/loader.h"
@@ -92,6 +93,13 @@ open_named (struct transport *t, const char *device, const char *colon, unsigned
 }
 
 static int
+hint_device (struct sh_error *err)
+{
+  return sh_hint (err, "DEVICE is /dev/sgN, the file of an emulated drive ('shingle emu "
+                  "create' makes one, 'shingle emu import' from a raw image), or NAME:ARGS.");
+}
+
+static int
 refuse_file (const char *path, const struct stat *st, struct sh_error *err)
 {
   if (S_ISDIR (st->st_mode))
@@ -103,8 +111,7 @@ refuse_file (const char *path, const struct stat *st, struct sh_error *err)
     sh_fail (err, EINVAL, "%s: is an empty file, not an emulated drive", path);
   else
     sh_fail (err, EINVAL, "%s: is a file, but not that of an emulated drive", path);
-  return sh_hint (err, "DEVICE is /dev/sgN, the file of an emulated drive ('shingle emu "
-                  "create' makes one, 'shingle emu import' from a raw image), or NAME:ARGS.");
+  return hint_device (err);
 }
 
 static int
@@ -115,15 +122,18 @@ open_path (struct transport *t, const char *path, unsigned flags, struct sh_erro
   if (stat (path, &st) == -1) {
     const int e = errno;
 
+    if (e != ENOENT)
+      return sh_fail_file (err, path);
     sh_fail (err, e, "%s: %s", path, strerror (e));
-    return e != ENOENT ? -1 :
-      sh_hint (err, "'lsscsi -g' lists SCSI devices; 'shingle emu create %s --size=...' "
-               "makes an emulated drive.", path);
+    return sh_hint (err, "'lsscsi -g' lists SCSI devices; 'shingle emu create %s --size=...' "
+                    "makes an emulated drive.", path);
   }
   if (S_ISBLK (st.st_mode) || S_ISCHR (st.st_mode))
     return open_builtin (t, &sg_transport, path, flags, err);
   if (S_ISREG (st.st_mode) && emu_file_probe (path))
     return open_builtin (t, &emu_transport, path, flags, err);
+  if (S_ISREG (st.st_mode) && access (path, R_OK) == -1)
+    return sh_fail_file (err, path);
   return refuse_file (path, &st, err);
 }
 
@@ -136,8 +146,10 @@ transport_open (const char *device, unsigned flags, struct transport *t,
 
   memset (t, 0, sizeof *t);
   snprintf (t->name, sizeof t->name, "%s", device);
-  if (device[0] == '\0')
-    return sh_fail (err, EINVAL, "no device is named");
+  if (device[0] == '\0') {
+    sh_fail (err, EINVAL, "no device is named");
+    return hint_device (err);
+  }
   /* A path may hold colons too (/dev/disk/by-path/...). */
   if (colon == NULL || stat (device, &st) == 0)
     return open_path (t, device, flags, err);

@@ -22,8 +22,10 @@ drives_add (struct drives *drives, const char *device, struct sh_error *err)
 {
   struct drive **list, *d;
 
-  if (device[0] == '\0')
-    return sh_fail (err, EINVAL, "device= names no drive");
+  if (device[0] == '\0') {
+    sh_fail (err, EINVAL, "device= names no drive");
+    return sh_hint (err, "it is /dev/sgN, emu:FILE or NAME:ARGS");
+  }
   list = realloc (drives->list, (drives->nr + 1) * sizeof *list);
   if (list == NULL)
     return sh_fail (err, ENOMEM, "no memory");
@@ -46,9 +48,10 @@ drives_name_last (struct drives *drives, const char *name, struct sh_error *err)
     return sh_fail (err, EINVAL, "export=%s names the device= before it, and there is none",
                     name);
   d = drives->list[drives->nr - 1];
-  if (d->name)
-    return sh_fail (err, EINVAL, "%s has two names: export=%s and export=%s", d->device,
-                    d->name, name);
+  if (d->name) {
+    sh_fail (err, EINVAL, "%s has two names: export=%s and export=%s", d->device, d->name, name);
+    return sh_hint (err, "give one export=NAME behind each device=");
+  }
   if (name[0] == '\0' || strlen (name) > NAME_MAX_BYTES)
     return sh_fail (err, EINVAL, "export= takes a name of 1 to %d bytes", NAME_MAX_BYTES);
   d->name = strdup (name);
@@ -76,9 +79,9 @@ absolute_device (const char *device)
 
   if (stat (device, &st) == 0 || strchr (device, ':') == NULL)
     return absolute_path ("", device);
-  if (strncmp (device, "emu:", 4) == 0 && strncmp (device, "emu:ram:", 8) != 0)
+  if (strncmp (device, "emu:", 4) == 0 && device[4] && strncmp (device, "emu:ram:", 8) != 0)
     return absolute_path ("emu:", device + 4);
-  if (strncmp (device, "sg:", 3) == 0)
+  if (strncmp (device, "sg:", 3) == 0 && device[3])
     return absolute_path ("sg:", device + 3);
   return strdup (device);
 }

@@ -19,6 +19,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/parse.h"
 #include "bytes-io.h"
 #include "drives.h"
 #include "scsi/disk.h"
@@ -117,15 +118,18 @@ sg_load (void)
   options.log = &log_hook;
 }
 
-static int
-set_bool (bool *to, const char *value)
-{
-  const int r = nbdkit_parse_bool (value);
+enum { RAW, READONLY };
 
-  if (r == -1)
-    return -1;
-  *to = r;
-  return 0;
+static int
+set_bool (bool *to, unsigned index, const char *key, const char *value)
+{
+  static uint64_t given;
+  struct sh_error err = { 0 };
+
+  if (sh_parse_once (key, &given, index, &err) == 0 &&
+      sh_parse_bool (key, value, to, &err) == 0)
+    return 0;
+  return report_error (&err);
 }
 
 static int
@@ -138,9 +142,9 @@ sg_config (const char *key, const char *value)
   if (strcmp (key, "export") == 0)
     return drives_name_last (&drives, value, &err) == -1 ? report_error (&err) : 0;
   if (strcmp (key, "raw") == 0)
-    return set_bool (&options.raw, value);
+    return set_bool (&options.raw, RAW, key, value);
   if (strcmp (key, "readonly") == 0)
-    return set_bool (&options.read_only, value);
+    return set_bool (&options.read_only, READONLY, key, value);
   nbdkit_error ("unknown option '%s'; nbdkit sg --help lists them", key);
   return -1;
 }

@@ -17,8 +17,10 @@ exports_add (struct exports *exports, const char *device, struct sh_error *err)
 {
   struct export **list, *e;
 
-  if (device[0] == '\0')
-    return sh_fail (err, EINVAL, "device= names no drive");
+  if (device[0] == '\0') {
+    sh_fail (err, EINVAL, "device= names no drive");
+    return sh_hint (err, "it is /dev/sgN, emu:FILE or NAME:ARGS");
+  }
   list = realloc (exports->list, (exports->nr + 1) * sizeof *list);
   if (list == NULL)
     return sh_fail (err, ENOMEM, "no memory");
@@ -45,9 +47,10 @@ exports_name_last (struct exports *exports, const char *name, struct sh_error *e
     return sh_fail (err, EINVAL,
                     "export=%s names the device= before it, and there is none", name);
   e = exports->list[exports->nr - 1];
-  if (e->name)
-    return sh_fail (err, EINVAL, "%s has two names: export=%s and export=%s",
-                    e->device, e->name, name);
+  if (e->name) {
+    sh_fail (err, EINVAL, "%s has two names: export=%s and export=%s", e->device, e->name, name);
+    return sh_hint (err, "give one export=NAME behind each device=");
+  }
   if (name[0] == '\0' || strlen (name) > NAME_MAX_BYTES)
     return sh_fail (err, EINVAL, "export= takes a name of 1 to %d bytes",
                     NAME_MAX_BYTES);

@@ -28,7 +28,7 @@ check_refused "neither a regular file nor a folder" [ nbdkit memory 1M ] /dev/nu
 check_refused "is a file, but there are 2" [ nbdkit memory 1M ] [ nbdkit memory 1M ] "$tmp/file"
 check_refused "unknown option" [ nbdkit memory 1M ] "$tmp/folder" -o nonsense=7
 check_refused "no such option: --nonsense" [ nbdkit memory 1M ] "$tmp/folder" --nonsense
-check_refused "'0' is not a whole number from 1 to 16" -C 0 [ nbdkit memory 1M ] "$tmp/folder"
+check_refused "--connections=0: not a whole number from 1 to 16" -C 0 [ nbdkit memory 1M ] "$tmp/folder"
 check_refused "what to mount, and where" "$tmp/folder"
 check_refused "no ']'" [ nbdkit memory 1M "$tmp/folder"
 check_refused "shingle: " [ nbdkit nosuchplugin ] "$tmp/folder"

@@ -116,16 +116,23 @@ END_TEST
 
 START_TEST (values_out_of_range_and_contradictions_are_refused)
 {
+  static const struct { const char *key, *value, *word; } bad[] = {
+    { "reclaim_low", "0", "from 1 to 99" },
+    { "reclaim_low", "100", "from 1 to 99" },
+    { "reclaim_high", "101", "from 1 to 100" },
+    { "cache_size", "1k", "1M to 1G" },
+    { "probe_interval", "25h", "0s to 24h" },
+    { "reorder_window", "2s", "1us to 1s" },
+    { "readonly", "maybe", "readonly=maybe" },
+  };
   struct stack_options o;
+  size_t i;
 
+  for (i = 0; i < ARRAY_SIZE (bad); ++i) {
+    stack_options_init (&o);
+    ck_refused (stack_option (&o, bad[i].key, bad[i].value, &err), bad[i].word);
+  }
   stack_options_init (&o);
-  ck_refused (stack_option (&o, "reclaim_low", "0", &err), "from 1 to 99");
-  ck_refused (stack_option (&o, "reclaim_low", "100", &err), "from 1 to 99");
-  ck_refused (stack_option (&o, "reclaim_high", "101", &err), "from 1 to 100");
-  ck_refused (stack_option (&o, "cache_size", "1k", &err), "1M to 1G");
-  ck_refused (stack_option (&o, "probe_interval", "25h", &err), "0s to 24h");
-  ck_refused (stack_option (&o, "reorder_window", "2s", &err), "1us to 1s");
-  ck_refused (stack_option (&o, "readonly", "maybe", &err), "readonly=maybe");
   ck_assert_uint_eq (o.volume.reclaim_low, 0);
 
   stack_option (&o, "reclaim_low", "50", &err);
@@ -139,6 +146,23 @@ START_TEST (values_out_of_range_and_contradictions_are_refused)
 END_TEST
 
 /* Every line of the help names an option, and every option has a line. */
+START_TEST (an_option_that_is_given_twice_is_refused)
+{
+  static const char *const twice[][2] = {
+    { "cache_size", "16M" }, { "readonly", "true" }, { "tags", "8" }, { "fifo_batch", "4" },
+  };
+  struct stack_options o;
+  size_t i;
+
+  stack_options_init (&o);
+  for (i = 0; i < ARRAY_SIZE (twice); ++i) {
+    ck_assert_int_eq (stack_option (&o, twice[i][0], twice[i][1], &err), 1);
+    ck_refused (stack_option (&o, twice[i][0], twice[i][1], &err), "more than once");
+  }
+  ck_refused (stack_option (&o, "cache-size", "16M", &err), "cache_size is given more");
+}
+END_TEST
+
 START_TEST (the_help_lists_what_is_accepted)
 {
   char help[] = STACK_OPTIONS_HELP;
@@ -205,6 +229,7 @@ main (void)
   tcase_add_test (tcase, words_and_truths_are_exact);
   tcase_add_test (tcase, options_land_where_they_belong);
   tcase_add_test (tcase, values_out_of_range_and_contradictions_are_refused);
+  tcase_add_test (tcase, an_option_that_is_given_twice_is_refused);
   tcase_add_test (tcase, the_help_lists_what_is_accepted);
   tcase_add_test (tcase, relative_devices_become_absolute_and_others_stay);
   suite_add_tcase (suite, tcase);

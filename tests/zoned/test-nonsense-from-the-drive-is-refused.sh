@@ -1,8 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Drives that answer nonsense to REPORT ZONES: every command refuses with a
+# Drives that answer nonsense - zones, sizes, blocks, pages: every command refuses with a
 # message (or, where it only lists, lists), none crashes, none writes.
 . "$(dirname "$0")/../functions.sh"
+requires_program nbdkit
+mkdir "$tmp/mountpoint"
 
 "$SHINGLE" emu create "$tmp/drive" --size=128M --zone-size=4M --conventional=8 >/dev/null
 "$SHINGLE" format "$tmp/drive" --label=kept >/dev/null
@@ -12,11 +14,20 @@
 # zone (0: type, 1: condition << 4, 8: length, 16: start, 24: write pointer).
 at () { echo $((64 + 64 * $1 + $2)); }
 
-# nonsense NAME PATTERN PATCH: every REPORT ZONES is patched so
+# survives COMMAND...: refuses or not, but by its own decision and without a crash
+survives ()
+{
+  local status=0
+  output=$(timeout 60 "$@" 2>&1 </dev/null) || status=$?
+  [ $status -lt 124 ] || fail "$name: status $status: $*: $output"
+  ! grep -Eq 'Sanitizer|runtime error:|Assertion' <<<"$output" || fail "$name: $*: $output"
+}
+
+# nonsense NAME PATTERN PATCH [OPERATION]: every answer to it (REPORT ZONES) is patched so
 nonsense ()
 {
   local name=$1 pattern=$2 command
-  "$SHINGLE" emu set "$tmp/drive" fault=none fault="report-zones:patch=$3:count=0" >/dev/null
+  "$SHINGLE" emu set "$tmp/drive" fault=none fault="${4:-report-zones}:patch=$3:count=0" >/dev/null
   for command in 'format --force' 'check --repair' check; do
     # shellcheck disable=SC2086
     refused "$SHINGLE" $command "$tmp/drive"
@@ -24,8 +35,17 @@ nonsense ()
     contains "$output" "$pattern"
   done
   echo "$name: $output"
-  timeout 60 "$SHINGLE" info "$tmp/drive" >/dev/null 2>&1 || [ $? -lt 124 ] || fail "info: $name"
-  timeout 60 "$SHINGLE" zones "$tmp/drive" >/dev/null 2>&1 || [ $? -lt 124 ] || fail "zones: $name"
+  refused "$SHINGLE" mount "$tmp/drive" "$tmp/mountpoint"
+  contains "$output" '^shingle: '
+  refused nbdkit -U - "$ZONED" "$tmp/drive" --run true
+  contains "$output" '^nbdkit: '
+  survives "$SHINGLE" info "$tmp/drive"
+  survives "$SHINGLE" info --json "$tmp/drive"
+  survives "$SHINGLE" zones "$tmp/drive" --all
+  survives "$SHINGLE" zones "$tmp/drive" --map --svg "$tmp/picture"
+  survives "$SHINGLE" doctor "$tmp/drive"
+  # shellcheck disable=SC2016
+  survives nbdkit -U - "$SG" "$tmp/drive" --run 'nbdinfo --map "$uri"'
 }
 
 nonsense 'zones that overlap' . "$(at 5 16)/0000000000008000"
@@ -43,6 +63,16 @@ open_9="$(at 9 1)/2000000000000000000000000020000000000000012000"
 nonsense 'a write pointer outside of its zone' . "${open_9}ffffffffffffffff"
 nonsense 'a write pointer before its zone' . "${open_9}0000000000000000"
 nonsense 'a list length of 0' . 0/00000000
+
+# READ CAPACITY (16): 0 the last block, 8 the length of a block, 13 the exponent of the
+# physical block.
+nonsense 'a size that overflows' . 0/ffffffffffffffff read-capacity-16
+nonsense 'a size of 2^63 blocks' . 0/7fffffffffffffff read-capacity-16
+nonsense 'a size that does not hold the zones' . 0/00000000000000ff read-capacity-16
+nonsense 'a size beyond the zones' . 0/000000000fffffff read-capacity-16
+nonsense 'a block of 0 bytes' . 8/00000000 read-capacity-16
+nonsense 'a block of 3 bytes' . 8/00000003 read-capacity-16
+nonsense 'a block of 2^31 bytes' . 8/80000000 read-capacity-16
 
 "$SHINGLE" emu set "$tmp/drive" fault=none >/dev/null
 "$SHINGLE" emu export "$tmp/drive" --raw="$tmp/after.raw" --zones="$tmp/after.zones" >/dev/null

@@ -183,6 +183,28 @@ load_record (struct emu *emu, uint64_t size, void **content, size_t *room)
   return cache_add_locked (emu, &u) == -1 ? -1 : 1;
 }
 
+/* Somebody's file that has the name by chance is not ours to empty. */
+static bool
+is_foreign (const struct emu *emu, const struct stat *st)
+{
+  uint32_t magic;
+
+  if (!S_ISREG (st->st_mode))
+    return true;
+  return st->st_size >= (off_t) sizeof magic &&
+    read_all (emu->cache.fd, &magic, sizeof magic, 0) == 0 && magic != RECORD_MAGIC;
+}
+
+static int
+refuse_foreign (const struct emu *emu, struct sh_error *err)
+{
+  const char *path = emu_file_path (emu->file);
+
+  sh_fail (err, EEXIST, "%s.cache: this file is not the cache of the emulated drive", path);
+  return sh_hint (err, "the drive keeps its write cache there; give one of the two another "
+                  "name");
+}
+
 int
 cache_file_load (struct emu *emu, struct sh_error *err)
 {
@@ -194,6 +216,8 @@ cache_file_load (struct emu *emu, struct sh_error *err)
 
   if (fstat (c->fd, &st) == -1)
     return sh_fail (err, errno, "the drive's cache file: %s", strerror (errno));
+  if (is_foreign (emu, &st))
+    return refuse_foreign (emu, err);
   c->fd_end = 0;
   do
     r = load_record (emu, (uint64_t) st.st_size, &content, &room);

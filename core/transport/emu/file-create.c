@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "base/error.h"
 #include "transport/emu/file.h"
@@ -46,7 +47,7 @@ create_segment (const char *path, const struct head *head, unsigned segment,
       r = ftruncate (fd, (off_t) file_segment_bytes (head, segment));
   }
   if (r == -1)
-    sh_fail (err, errno, "%s: %s", name, strerror (errno));
+    sh_fail_file (err, name);
   if (fd != -1)
     close (fd);
   free (name);
@@ -110,16 +111,23 @@ remove_segments (const char *path, unsigned from, unsigned to)
 static int
 remove_old (const char *path, struct sh_error *err)
 {
-  const int fd = open (path, O_RDONLY | O_CLOEXEC);
+  const int fd = file_open (path, O_RDONLY);
   uint8_t *slots;
+  struct stat st;
   struct head head = { .nr_segments = 1 };
   struct sh_error ignored = { 0 };
   char *cache;
   unsigned slot;
   int r;
 
+  if (fd == -1 && errno == ENXIO)
+    return file_refuse_kind (path, err);
   if (fd == -1)
-    return errno == ENOENT ? 0 : sh_fail (err, errno, "%s: %s", path, strerror (errno));
+    return errno == ENOENT ? 0 : sh_fail_file (err, path);
+  if (fstat (fd, &st) == -1 || !S_ISREG (st.st_mode)) {
+    close (fd);
+    return file_refuse_kind (path, err);
+  }
   r = file_lock (fd, path, LOCK_EX, err);
   slots = malloc (2 * SLOT_BYTES);
   if (r == 0 && slots && file_read_slots (fd, path, slots, &head, &slot, &ignored) == -1)
@@ -149,10 +157,8 @@ create_all (const char *path, struct emu *emu, struct sh_error *err)
                     head.nr_segments, MAX_SEGMENTS);
   fd = open (path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd == -1) {
-    const int e = errno;
-
-    sh_fail (err, e, "%s: %s", path, strerror (e));
-    return e == EEXIST ? sh_hint (err, "--force replaces it") : -1;
+    sh_fail_file (err, path);
+    return err->errnum == EEXIST ? sh_hint (err, "--force replaces it") : -1;
   }
   for (i = 1, r = 0; i < head.nr_segments && r == 0; ++i)
     r = create_segment (path, &head, i, err);

@@ -217,6 +217,16 @@ check_slot (const uint8_t *slot, struct head *head)
   return SLOT_OK;
 }
 
+#define DAMAGED_HINT "nothing can be read without it: take a copy of the file, or make the " \
+  "drive anew ('shingle emu create FILE --force')"
+
+static int
+not_a_drive_hint (struct sh_error *err)
+{
+  return sh_hint (err, "'shingle emu create FILE' makes one, 'shingle emu import FILE' makes "
+                  "one of a raw image");
+}
+
 /* Of two that are no good, the more telling state. */
 static int
 refuse_slots (const char *path, const enum slot_state st[2], const struct head heads[2],
@@ -226,18 +236,20 @@ refuse_slots (const char *path, const enum slot_state st[2], const struct head h
 
   switch (st[i]) {
   case SLOT_BYTE_ORDER:
-    return sh_fail (err, EINVAL, "%s: this emulated drive was made on a machine of the "
-                    "other byte order", path);
+    sh_fail (err, EINVAL, "%s: this emulated drive was made on a machine of the other "
+             "byte order", path);
+    return sh_hint (err, "export it there and import it here");
   case SLOT_VERSION:
     sh_fail (err, EINVAL, "%s: this emulated drive has format version %" PRIu32
              "; this program knows version %d", path, heads[i].version, FORMAT_VERSION);
     return sh_hint (err, "use the program that made it, or export it there and import it here");
   case SLOT_DAMAGED:
-    return sh_fail (err, EINVAL, "%s: the head of this emulated drive is damaged "
-                    "(check sums do not match)", path);
+    sh_fail (err, EINVAL, "%s: the head of this emulated drive is damaged (check sums do "
+             "not match)", path);
+    return sh_hint (err, DAMAGED_HINT);
   default:
     sh_fail (err, EINVAL, "%s: this file is not an emulated drive", path);
-    return sh_hint (err, "'shingle emu create FILE' makes one");
+    return not_a_drive_hint (err);
   }
 }
 
@@ -261,8 +273,10 @@ file_read_slots (int fd, const char *path, uint8_t *buf, struct head *head, unsi
       break;
     got += (size_t) n;
   }
-  if (got == 0)
-    return sh_fail (err, EINVAL, "%s: this file is empty, not an emulated drive", path);
+  if (got == 0) {
+    sh_fail (err, EINVAL, "%s: this file is empty, not an emulated drive", path);
+    return not_a_drive_hint (err);
+  }
   st[0] = check_slot (buf, &heads[0]);
   st[1] = check_slot (buf + SLOT_BYTES, &heads[1]);
   if (st[0] != SLOT_OK && st[1] != SLOT_OK)
@@ -273,10 +287,17 @@ file_read_slots (int fd, const char *path, uint8_t *buf, struct head *head, unsi
   return 0;
 }
 
+/* O_NONBLOCK means nothing to regular files. */
+int
+file_open (const char *path, int flags)
+{
+  return open (path, flags | O_NONBLOCK | O_CLOEXEC, 0666);
+}
+
 bool
 emu_file_probe (const char *path)
 {
-  const int fd = open (path, O_RDONLY | O_CLOEXEC);
+  const int fd = file_open (path, O_RDONLY);
   uint8_t magic[16];
   struct stat st;
   bool yes;
@@ -328,6 +349,25 @@ file_lock (int fd, const char *path, int how, struct sh_error *err)
                   "'shingle emu show' works meanwhile", path);
 }
 
+int
+file_refuse_kind (const char *path, struct sh_error *err)
+{
+  sh_fail (err, EINVAL, "%s: not a regular file", path);
+  return sh_hint (err, "an emulated drive is an ordinary file ('ls -ld %s' says what this "
+                  "is)", path);
+}
+
+static int
+fail_open (const char *path, struct sh_error *err)
+{
+  if (errno != ENOENT && errno != EISDIR && errno != ENXIO)
+    return sh_fail_file (err, path);
+  if (errno != ENOENT)
+    return file_refuse_kind (path, err);
+  sh_fail (err, ENOENT, "%s: %s", path, strerror (ENOENT));
+  return sh_hint (err, "'shingle emu create %s' makes an emulated drive there", path);
+}
+
 static int
 open_locked (struct emu_file *f, unsigned flags, struct sh_error *err)
 {
@@ -335,17 +375,17 @@ open_locked (struct emu_file *f, unsigned flags, struct sh_error *err)
   struct stat st;
 
   f->read_only = peek;
-  f->fd = open (f->path, (peek ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+  f->fd = file_open (f->path, peek ? O_RDONLY : O_RDWR);
   if (f->fd == -1 && (errno == EACCES || errno == EROFS) && flags & SH_OPEN_READ_ONLY) {
     f->read_only = true;
-    f->fd = open (f->path, O_RDONLY | O_CLOEXEC);
+    f->fd = file_open (f->path, O_RDONLY);
   }
   if (f->fd == -1)
-    return sh_fail (err, errno, "%s: %s", f->path, strerror (errno));
+    return fail_open (f->path, err);
   if (fstat (f->fd, &st) == -1)
     return sh_fail (err, errno, "%s: %s", f->path, strerror (errno));
   if (!S_ISREG (st.st_mode))
-    return sh_fail (err, EINVAL, "%s: not a regular file", f->path);
+    return file_refuse_kind (f->path, err);
   return peek ? 0 : file_lock (f->fd, f->path, f->read_only ? LOCK_SH : LOCK_EX, err);
 }
 
@@ -358,8 +398,9 @@ check_size (int fd, const char *path, uint64_t want, struct sh_error *err)
     return sh_fail (err, errno, "%s: %s", path, strerror (errno));
   if ((uint64_t) st.st_size >= want)
     return 0;
-  return sh_fail (err, EINVAL, "%s: this part of an emulated drive is cut short: it has %"
-                  PRIu64 " bytes of %" PRIu64, path, (uint64_t) st.st_size, want);
+  sh_fail (err, EINVAL, "%s: this part of an emulated drive is cut short: it has %"
+           PRIu64 " bytes of %" PRIu64, path, (uint64_t) st.st_size, want);
+  return sh_hint (err, "was it copied in part? Copy it again, holes and all (cp --sparse=always)");
 }
 
 /* The fixed fields must agree with the settings they came with. */
@@ -373,8 +414,8 @@ check_head (const struct emu_file *f, const struct emu *emu, struct sh_error *er
       h->nr_segments == DIV_ROUND_UP (h->size_bytes, h->segment_bytes) &&
       h->nr_segments <= MAX_SEGMENTS && h->data_off_bytes == file_data_offset (h->nr_zones))
     return 0;
-  return sh_fail (err, EINVAL, "%s: the head of this emulated drive contradicts itself",
-                  f->path);
+  sh_fail (err, EINVAL, "%s: the head of this emulated drive contradicts itself", f->path);
+  return sh_hint (err, DAMAGED_HINT);
 }
 
 static int
@@ -386,7 +427,7 @@ open_segment (const struct emu_file *f, unsigned segment, struct sh_error *err)
 
   if (name == NULL)
     return sh_fail (err, ENOMEM, "%s: out of memory", f->path);
-  fd = open (name, (f->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+  fd = file_open (name, f->read_only ? O_RDONLY : O_RDWR);
   if (fd == -1) {
     sh_fail (err, errno, "%s: %s", name, strerror (errno));
     sh_hint (err, "the drive's data is in %s and %s.1 to %s.%u", f->path, f->path, f->path,
@@ -396,6 +437,7 @@ open_segment (const struct emu_file *f, unsigned segment, struct sh_error *err)
            memcmp (head.magic, MAGIC, sizeof head.magic) != 0 || head.segment != segment ||
            memcmp (head.uuid, f->head.uuid, sizeof head.uuid) != 0) {
     sh_fail (err, EINVAL, "%s: this is not part %u of the drive %s", name, segment, f->path);
+    sh_hint (err, "a drive's parts are copied and renamed together");
     close (fd);
     fd = -1;
   }
@@ -458,6 +500,14 @@ map_tables (struct emu *emu, struct sh_error *err)
 }
 
 static int
+refuse_table (const char *path, uint32_t zone, struct sh_error *err)
+{
+  sh_fail (err, EINVAL, "%s: the zone table of this emulated drive is damaged at zone %"
+           PRIu32, path, zone);
+  return sh_hint (err, DAMAGED_HINT);
+}
+
+static int
 load_zones (struct emu *emu, struct sh_error *err)
 {
   zone_word *words = (zone_word *) ((char *) emu->file->map + COUNTERS_BYTES);
@@ -465,8 +515,7 @@ load_zones (struct emu *emu, struct sh_error *err)
 
   for (i = 0; i < emu->z.nr; ++i)
     if (!zone_word_ok (emu, i, atomic_load_explicit (&words[i], memory_order_relaxed)))
-      return sh_fail (err, EINVAL, "%s: the zone table of this emulated drive is damaged "
-                      "at zone %" PRIu32, emu->file->path, i);
+      return refuse_table (emu->file->path, i, err);
   if (zones_init (emu, words) == -1)
     return sh_fail (err, ENOMEM, "%s: out of memory", emu->file->path);
   return 0;
@@ -476,9 +525,9 @@ load_zones (struct emu *emu, struct sh_error *err)
 static int
 open_cache (struct emu *emu, const char *name, struct sh_error *err)
 {
-  emu->cache.fd = open (name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  emu->cache.fd = file_open (name, O_RDWR | O_CREAT);
   if (emu->cache.fd == -1)
-    return sh_fail (err, errno, "%s: %s", name, strerror (errno));
+    return sh_fail_file (err, name);
   return cache_file_load (emu, err);
 }
 

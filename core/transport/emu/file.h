@@ -53,6 +53,13 @@ struct text {
 /* FILE, or FILE.N; NULL without memory. */
 char *file_segment_name (const char *path, unsigned segment);
 
+/* open, which never waits: a pipe may lie in the place of a file.  New files get the
+   usual rights. */
+int file_open (const char *path, int flags);
+
+/* The error for a path that is no regular file; always -1. */
+int file_refuse_kind (const char *path, struct sh_error *err);
+
 /* Fills t, whose buf the caller owns. */
 int file_settings_text (struct emu *emu, struct text *t, struct sh_error *err);
 

@@ -13,6 +13,7 @@
 #include <zstd.h>
 #endif
 #include "base/error.h"
+#include "transport/emu/file.h"
 #include "transport/emu/image.h"
 
 #define PIECE_BYTES (256 * KiB)
@@ -146,11 +147,13 @@ look_at_file (struct raw_reader *r, struct sh_error *err)
   r->buf = malloc (PIECE_BYTES);
   if (r->buf == NULL)
     return sh_fail (err, ENOMEM, "%s: out of memory", r->path);
-  r->fd = open (r->path, O_RDONLY | O_CLOEXEC);
+  r->fd = file_open (r->path, O_RDONLY);
   if (r->fd == -1 || fstat (r->fd, &st) == -1)
-    return fail_errno (r, err);
-  if (!S_ISREG (st.st_mode))
-    return sh_fail (err, EINVAL, "%s: not a regular file", r->path);
+    return sh_fail_file (err, r->path);
+  if (!S_ISREG (st.st_mode)) {
+    sh_fail (err, EINVAL, "%s: not a regular file", r->path);
+    return sh_hint (err, "the raw image is a file, as it is or packed by zstd");
+  }
   if (pread (r->fd, magic, sizeof magic, 0) == sizeof magic &&
       memcmp (magic, zstd_magic, sizeof magic) == 0)
     return open_compressed (r, err);

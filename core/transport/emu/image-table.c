@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <config.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include "base/error.h"
+#include "transport/emu/file.h"
 #include "transport/emu/image.h"
 
 #define SECTOR_SHIFT 9
@@ -132,10 +136,31 @@ parse_line (struct image_table *t, const char *line, const struct place *p,
   return add_zone (t, &z, p, err);
 }
 
+/* The table for reading: a regular file, for a pipe may never end or begin. */
+static FILE *
+open_table (const char *path, struct sh_error *err)
+{
+  const int fd = file_open (path, O_RDONLY);
+  struct stat st;
+  FILE *f = NULL;
+
+  if (fd == -1)
+    sh_fail_file (err, path);
+  else if (fstat (fd, &st) == -1 || !S_ISREG (st.st_mode)) {
+    sh_fail (err, EINVAL, "%s: not a regular file", path);
+    sh_hint (err, "the zone table is a text file, as 'shingle emu export' writes it");
+  }
+  else if ((f = fdopen (fd, "r")) == NULL)
+    sh_fail_file (err, path);
+  if (fd != -1 && f == NULL)
+    close (fd);
+  return f;
+}
+
 int
 image_table_read (const char *path, struct image_table *t, struct sh_error *err)
 {
-  FILE *f = fopen (path, "re");
+  FILE *f = open_table (path, err);
   struct place p = { .path = path };
   char *line = NULL;
   size_t room = 0;
@@ -143,7 +168,7 @@ image_table_read (const char *path, struct image_table *t, struct sh_error *err)
 
   *t = (struct image_table) { 0 };
   if (f == NULL)
-    return sh_fail (err, errno, "%s: %s", path, strerror (errno));
+    return -1;
   while (r == 0 && getline (&line, &room, f) != -1) {
     p.line++;
     if (line[0] != '#' && strspn (line, " \t\r\n") != strlen (line))
@@ -182,14 +207,14 @@ apply_setting (struct emu_settings *s, char *pair, const struct place *p, struct
 int
 emu_table_settings (const char *path, struct emu_settings *s, struct sh_error *err)
 {
-  FILE *f = fopen (path, "re");
+  FILE *f = open_table (path, err);
   struct place p = { .path = path };
   char *line = NULL;
   size_t room = 0;
   int r = 0;
 
   if (f == NULL)
-    return sh_fail (err, errno, "%s: %s", path, strerror (errno));
+    return -1;
   while (r == 0 && getline (&line, &room, f) != -1) {
     p.line++;
     if (strncmp (line, SETTING_MARK, strlen (SETTING_MARK)) == 0)

@@ -67,8 +67,10 @@ static int
 shape_regular (const struct raw_reader *r, const char *zones, struct emu_settings *s,
                struct sh_error *err)
 {
-  if (s->model != EMU_REGULAR)
-    return sh_fail (err, EINVAL, "%s: the table lists no zone", zones);
+  if (s->model != EMU_REGULAR) {
+    sh_fail (err, EINVAL, "%s: the table lists no zone", zones);
+    return sh_hint (err, "a drive without zones needs --model=regular");
+  }
   s->size_bytes = raw_size (r);
   if (s->size_bytes != 0)
     return 0;
