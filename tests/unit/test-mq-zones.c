@@ -191,6 +191,26 @@ START_TEST (with_qd1_a_better_class_is_next_and_reads_do_not_wait)
 }
 END_TEST
 
+START_TEST (with_qd1_a_better_class_takes_along_what_is_before_it_in_its_zone)
+{
+  unsigned i;
+
+  options.zoned_writes = MQ_QD1;
+  create (8, _i, 4);
+  for (i = 0; i < 4; ++i)
+    submit_zoned (i, 0, DL_BE, 5000 + 8 * i);
+  submit_zoned (4, 0, DL_BE, 2992);
+  submit_zoned (5, 0, DL_RT, 3000);     /* the stream goes on in the next zone */
+  submit_zoned (6, 0, DL_RT, 3008);
+  complete_first ();
+  for (i = 4; i < 7; ++i)
+    ck_assert_ptr_eq (complete_first (), &pool[i]);
+  complete_all ();
+  ck_assert_uint_eq (nr_ended, 7);
+  destroy ();
+}
+END_TEST
+
 START_TEST (with_qd1_waiting_writes_that_continue_each_other_go_as_one)
 {
   int i;
@@ -249,6 +269,7 @@ main (void)
   tcase_add_test (tc, with_qd1_one_write_is_in_all_zones_and_the_heads_seldom_move);
   BOTH (with_qd1_writes_go_in_order_in_each_zone_and_from_one_into_the_next);
   tcase_add_test (tc, with_qd1_a_better_class_is_next_and_reads_do_not_wait);
+  BOTH (with_qd1_a_better_class_takes_along_what_is_before_it_in_its_zone);
   BOTH (with_qd1_waiting_writes_that_continue_each_other_go_as_one);
   BOTH (a_refused_zone_write_keeps_its_place);
   suite_add_tcase (s, tc);
