@@ -148,7 +148,7 @@ take (struct mq *mq, struct batch *b, struct mq_request *rq, int tag)
   struct hwq *hwq = &mq->hwq[rq->hwq];
 
   rq->tag = tag;
-  mq_count (&hwq->dispatched);
+  mq_count_alone (&hwq->dispatched);
   mq_note_longest (&mq->longest_wait_ns, b->now - rq->arrived_ns);
   b->rq[b->n++] = rq;
 }
@@ -337,7 +337,7 @@ pull (struct mq *mq, struct hwq *hwq, struct batch *b)
       pull_unserved (mq, b);
     if (direct != NO_TAG && sched != NO_TAG)
       return;
-    mq_count (&mq->refused);
+    mq_count_alone (&mq->refused);
     /* Known to wait, then look once more: a tag given back before we were
        known has woken nobody (pairs with tag_pass_on). */
     if (tag_is_waiting (mq->user) || b->n == BATCH || own_limit_is_reached (mq))
@@ -383,9 +383,9 @@ issue (struct mq *mq, struct batch *b)
 static void
 count_run (struct hwq *hwq, bool had_work)
 {
-  mq_count (&hwq->run);
+  mq_count_alone (&hwq->run);
   if (!had_work)
-    mq_count (&hwq->useless_runs);
+    mq_count_alone (&hwq->useless_runs);
 }
 
 static bool

@@ -42,11 +42,11 @@ struct hwq {
   _Alignas (64) atomic_ullong at_once[DL_NR_CLASSES]; /* queued, run and dispatched in one */
   atomic_ullong completed[DL_NR_CLASSES];
   atomic_ullong came_in[DL_NR_CLASSES]; /* to the queue, not at once */
-  atomic_ullong dispatched;     /* from the queue */
-  atomic_ullong merged;
+  atomic_ullong came_back;      /* from the device, to be dispatched again */
 
-  /* The dispatcher's. */
-  _Alignas (64) atomic_ullong run, useless_runs;
+  /* The dispatcher's; others read the counters. */
+  _Alignas (64) atomic_ullong dispatched;       /* from the queue */
+  atomic_ullong run, useless_runs, merged;
   struct list queued;           /* of requests, by arrival */
   struct list busy;             /* on mq.busy while `queued` is not empty */
   struct list held[DL_NR_CLASSES][DL_NR_DIRS];
@@ -101,8 +101,10 @@ struct mq {
   int64_t gate_batch;
 
   /* Counters. */
-  atomic_ullong owner_wakes, refused, requeued;
-  atomic_ullong longest_turn_ns, longest_wait_ns;
+  atomic_ullong owner_wakes, requeued;
+  atomic_ullong longest_turn_ns;
+  /* Of the dispatcher. */
+  atomic_ullong refused, longest_wait_ns;
   atomic_ullong merged[DL_NR_CLASSES];
 
   /* The timer of requests that the device refused. */
@@ -224,7 +226,8 @@ void mq_owner_wake (struct mq *mq, struct mq_request *rq, uint32_t turn);
 static inline unsigned
 mq_hwq_in_flight (struct hwq *hwq)
 {
-  uint64_t n = atomic_load_explicit (&hwq->dispatched, memory_order_relaxed);
+  uint64_t n = atomic_load_explicit (&hwq->dispatched, memory_order_relaxed) -
+    atomic_load_explicit (&hwq->came_back, memory_order_relaxed);
   int c;
 
   for (c = 0; c < DL_NR_CLASSES; ++c)
@@ -252,6 +255,15 @@ static inline void
 mq_count (atomic_ullong *counter)
 {
   atomic_fetch_add_explicit (counter, 1, memory_order_relaxed);
+}
+
+/* One that only the dispatcher changes. */
+static inline void
+mq_count_alone (atomic_ullong *counter)
+{
+  const uint64_t n = atomic_load_explicit (counter, memory_order_relaxed);
+
+  atomic_store_explicit (counter, n + 1, memory_order_relaxed);
 }
 
 static inline void

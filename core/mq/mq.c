@@ -340,8 +340,21 @@ part_with_tag (struct mq *mq, struct hwq *hwq, int tag)
     tag_put (mq->user, tag);
 }
 
-/* A request (not its merged companions) is through, and its tag parted with: zone and
-   counters.  What is to be taken off `state`. */
+/* A request that is not apart (nor merged into another) is through, and its tag parted with:
+   what it held beside.  What is to be taken off `state`. */
+static inline uint64_t
+let_go (struct mq *mq, struct mq_request *rq)
+{
+  const unsigned c = rq->dl.prio_class;
+
+  if (rq->owns_zone)
+    release_zone (mq, rq);
+  if (rq->counted_async)
+    atomic_fetch_sub (&mq->async_inside[c], 1);
+  return rq->kind == MQ_DIRECT ? 0 : STATE_ONE (c);
+}
+
+/* The same, counted; also of one that is apart. */
 static inline uint64_t
 leave_counters (struct mq *mq, struct hwq *hwq, struct mq_request *rq)
 {
@@ -351,12 +364,8 @@ leave_counters (struct mq *mq, struct hwq *hwq, struct mq_request *rq)
     atomic_fetch_add (&hwq->apart_ended[c], 1);
     return 0;
   }
-  if (rq->owns_zone)
-    release_zone (mq, rq);
-  if (rq->counted_async)
-    atomic_fetch_sub (&mq->async_inside[c], 1);
   mq_count (&hwq->completed[c]);
-  return rq->kind == MQ_DIRECT ? 0 : STATE_ONE (c);
+  return let_go (mq, rq);
 }
 
 /* The state after the counters and the tag. */
@@ -458,22 +467,29 @@ part_with_tags (struct mq *mq, struct mq_request **rq, unsigned n)
     tag_put_batch (mq->user, tags + kept, n - kept);
 }
 
-/* What is to be taken off `state`.  Those apart, of one hwq and class, are counted at
-   once. */
+/* What is to be taken off `state`, for requests of one hwq.  Those of a class are counted
+   at once. */
 static uint64_t
 leave_counters_of (struct mq *mq, struct mq_request **rq, unsigned n)
 {
+  unsigned apart[DL_NR_CLASSES] = { 0 }, together[DL_NR_CLASSES] = { 0 };
   struct hwq *hwq = &mq->hwq[rq[0]->hwq];
   uint64_t less = 0;
-  unsigned i, apart = 0;
+  unsigned i, c;
 
   for (i = 0; i < n; ++i)
-    if (rq[i]->apart && rq[i]->dl.prio_class == rq[0]->dl.prio_class)
-      ++apart;
-    else
-      less += leave_counters (mq, hwq, rq[i]);
-  if (apart)
-    atomic_fetch_add (&hwq->apart_ended[rq[0]->dl.prio_class], apart);
+    if (rq[i]->apart)
+      ++apart[rq[i]->dl.prio_class];
+    else {
+      ++together[rq[i]->dl.prio_class];
+      less += let_go (mq, rq[i]);
+    }
+  for (c = 0; c < DL_NR_CLASSES; ++c) {
+    if (apart[c])
+      atomic_fetch_add (&hwq->apart_ended[c], apart[c]);
+    if (together[c])
+      atomic_fetch_add_explicit (&hwq->completed[c], together[c], memory_order_relaxed);
+  }
   return less;
 }
 
@@ -564,7 +580,7 @@ mq_requeue (struct mq *mq, struct mq_request *rq)
     mq_count (&hwq->at_once[c]);
     atomic_fetch_sub (&hwq->apart_begun[c], 1);
   }
-  atomic_fetch_sub_explicit (&hwq->dispatched, 1, memory_order_relaxed);
+  mq_count (&hwq->came_back);
   rq->at_head = true;
   rq->dl.counted = false;
   tag_put (mq->user, rq->tag);
@@ -598,6 +614,8 @@ withdraw (struct mq *mq, void *opaque)
   struct withdrawal *w = opaque;
 
   w->done = mq_withdraw_locked (mq, w->rq);
+  if (w->done)
+    mq_count_alone (&mq->hwq[w->rq->hwq].dispatched);
 }
 
 /* Out of the queue, unless it is too late for that. */
@@ -609,7 +627,6 @@ give_up (struct mq *mq, struct mq_request *rq)
 
   mq_as_dispatcher (mq, withdraw, &w);
   if (w.done) {
-    mq_count (&hwq->dispatched);
     leave (mq, hwq, rq);
     mq_run_queue (mq, hwq);
   }

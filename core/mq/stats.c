@@ -26,7 +26,7 @@ mq_get_hwq_stats (struct mq *mq, unsigned i, struct mq_hwq_stats *s)
   s->queued = at_once + came_in;
   s->run = at_once + atomic_load (&hwq->run);
   s->useless_runs = atomic_load (&hwq->useless_runs);
-  s->dispatched = at_once + atomic_load (&hwq->dispatched);
+  s->dispatched = at_once + atomic_load (&hwq->dispatched) - atomic_load (&hwq->came_back);
   s->completed = completed;
   s->merged = atomic_load (&hwq->merged);
 }

@@ -92,7 +92,7 @@ count_more (struct device *d, struct mq_request **rq, unsigned n)
 
   for (i = 0; i < n; ++i)
     for (k = 0; k < d->more_counters; ++k)
-      atomic_fetch_add_explicit (&d->commands[rq[i]->hwq % 16].more[k], 1, memory_order_relaxed);
+      atomic_fetch_add_explicit (&d->commands[rq[i]->hwq % BENCH_MAX_HWQS].more[k], 1, memory_order_relaxed);
 }
 
 void
@@ -103,7 +103,7 @@ device_issue (void *opaque, struct mq_request **rq, unsigned n)
   bool was_empty;
   unsigned i;
 
-  atomic_fetch_add_explicit (&d->commands[rq[0]->hwq % 16].n, n, memory_order_relaxed);
+  atomic_fetch_add_explicit (&d->commands[rq[0]->hwq % BENCH_MAX_HWQS].n, n, memory_order_relaxed);
   if (d->more_counters)
     count_more (d, rq, n);
   if (d->at_once) {

@@ -11,6 +11,7 @@
 #include "mq/mq.h"
 
 #define BENCH_MAX_UNITS 4096
+#define BENCH_MAX_HWQS 64
 
 /* A request of the bench, by its first member. */
 struct io {
@@ -37,7 +38,7 @@ struct device {
   unsigned next_unit;
   bool stop;
   pthread_t thread;
-  struct { _Alignas (128) atomic_ullong n, more[8]; } commands[16]; /* by hwq */
+  struct { _Alignas (128) atomic_ullong n, more[8]; } commands[BENCH_MAX_HWQS]; /* by hwq */
 };
 
 struct device *device_new (void);
