@@ -49,16 +49,18 @@ shared_map (void)
   compare (&shared, &apart, &p);
   line ("shared map / per-queue maps, deadline, 128 tags", p.a, p.b, p.ratio, ">= 0.99",
         p.ratio >= 0.99);
-  line ("  CPU per I/O, us", p.cpu_a, p.cpu_b, p.cpu_ratio,
-        "<= 1.05", p.cpu_ratio <= 1.05);
+  line ("  CPU per I/O, ns", p.cpu_a * 1e3, p.cpu_b * 1e3, p.cpu_ratio, "<= 1.05",
+        p.cpu_ratio <= 1.05);
 }
 
+/* What waits at the device beyond its 128 units lasts it for 6 ms with 260 tags: longer than
+   a processor that others use keeps a thread waiting, which is not what is measured. */
 static void
 scarce_tags (void)
 {
   struct set_up scarce = {
     .queues = 1, .tags = 260, .hwqs = 24, .submitters = 24, .depth = 64, .batch = 16,
-    .latency_ns = 2 * NS_PER_MS, .units = 128,
+    .latency_ns = 6 * NS_PER_MS, .units = 128,
   };
   struct set_up plentiful;
   struct pair p;
@@ -72,6 +74,7 @@ scarce_tags (void)
     line (sched == MQ_NONE ? "260 / 4000 tags, device saturated, none"
                            : "260 / 4000 tags, device saturated, deadline",
           p.a, p.b, p.ratio, ">= 0.98", p.ratio >= 0.98);
+    by_cpu (&p);
   }
 }
 
