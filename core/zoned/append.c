@@ -8,7 +8,14 @@
  * results.  Who stands behind a gap waits for a few milliseconds, since requests
  * of a stream that arrive through several queues are out of order by little; then
  * he goes to the buffer zone.  A zone where such waits were in vain gets no more
- * until its appends go on in order.
+ * until its appends go on in order.  When the missing piece comes later than that,
+ * the next ones wait for longer: how late is late depends on the client, and on how
+ * busy its machine is and ours.
+ *
+ * When the one that was late has come after all, what went to the buffer zone before
+ * is a gap in the line.  Who stands next behind a gap that the buffer zone fills
+ * copies it and goes on: a piece that is late costs the few that had passed it
+ * another write, and not the rest of the chunk.
  *
  * When a device write fails, what the drive took is counted; everybody else
  * decides again, and the zone takes no more appends unless the drive told a write
@@ -19,7 +26,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include "zoned/running.h"
+#include "zoned/copy.h"
 
 /* ---- the queue ---- */
 
@@ -48,6 +55,22 @@ line_end (const struct sh_volume *v, const struct chunk *ch, const struct append
   return end;
 }
 
+/* Are all blocks from the write pointer up to `first` in the buffer zone, with nobody
+   at work there? */
+static bool
+gap_is_buffered (const struct sh_volume *v, const struct chunk *ch, uint32_t first)
+{
+  const struct map_entry m = v->map[ch->id];
+  uint32_t wp;
+
+  if (m.data == ZONE_NONE || m.buffer == ZONE_NONE || ch->append_busy ||
+      !(v->zones[m.buffer].flags & RZ_KNOWN))
+    return false;
+  wp = v->zones[m.data].wp;
+  return wp < first && bits_all_set_locked (v, m.buffer, wp, first - wp) &&
+         range_is_free_locked (ch, wp, first);
+}
+
 bool
 append_wanted_locked (struct sh_volume *v, struct chunk *ch, uint32_t first,
                       uint32_t count, bool late)
@@ -60,8 +83,12 @@ append_wanted_locked (struct sh_volume *v, struct chunk *ch, uint32_t first,
     return false;
   if (first == end)
     return d != NULL || end > 0;
-  if (late || v->opt.reorder_window_ns == 0 ||
-      first - end > MAX (COPY_BLOCKS, 32 * (uint64_t) count))
+  if (first - end > MAX (COPY_BLOCKS, 32 * (uint64_t) count))
+    return false;
+  if ((ch->appends == NULL || first < ch->appends->first) &&
+      gap_is_buffered (v, ch, first))
+    return true;
+  if (late || v->opt.reorder_window_ns == 0)
     return false;
   if (d == NULL)
     return true;
@@ -234,6 +261,23 @@ wake_next (struct sh_volume *v, struct chunk *ch)
     pthread_cond_signal (&a->cond);
 }
 
+/* Blocks [first, end) were appended.  Had one waited for them, and not long enough?
+   It takes two to tell a stream from one who writes backwards. */
+static bool
+was_late (struct sh_volume *v, const struct chunk *ch, uint32_t first, uint32_t end)
+{
+  const bool so = v->gap.chunk == ch->id && end >= v->gap.block;
+
+  if (!so)
+    return false;
+  if (first < v->gap.block && v->gap.waits > 1)
+    v->reorder_ns = MAX (v->reorder_ns,
+                         MIN (2 * (sh_now (v->clock) - v->gap.since_ns),
+                              MAX (v->opt.reorder_window_ns, REORDER_MAX_NS)));
+  v->gap.chunk = CHUNK_NONE;
+  return true;
+}
+
 /* One device write for the head of the queue and those behind it. */
 static void
 lead (struct sh_volume *v, struct chunk *ch)
@@ -270,7 +314,7 @@ lead (struct sh_volume *v, struct chunk *ch)
   }
   if (done > 0) {
     v->st.direct_bytes += (uint64_t) done * BLOCK_BYTES;
-    if (zone->vain > 0)
+    if (!was_late (v, ch, b.first, b.first + done) && zone->vain > 0)
       zone->vain--;
     if (write_complete (v, ch, z, b.first, done, false) == -1) {
       e = errno;
@@ -288,24 +332,44 @@ lead (struct sh_volume *v, struct chunk *ch)
   wake_next (v, ch);
 }
 
+/* ---- gaps ---- */
+
+/* Closes the gap before the head of the queue. */
+static void
+catch_up (struct sh_volume *v, struct chunk *ch, uint32_t first)
+{
+  struct rzone *const zone = &v->zones[v->map[ch->id].data];
+  struct range range;
+
+  range_hold_locked (ch, &range, zone->wp, first);
+  ch->append_busy = true;
+  ch->append_end = first;
+  v->wanted++;
+  copy_gap (v, ch, first);
+  v->wanted--;
+  ch->append_busy = false;
+  range_unlock_locked (v, ch, &range);
+  wake_next (v, ch);
+}
+
 /* ---- waiting ---- */
 
-/* Somebody fills the gap, or the time is over (-1). */
+/* Somebody fills the gap, or the time is over (-1).  *since: when the wait began. */
 static int
-wait_for_gap (struct sh_volume *v, struct append *a, uint64_t *deadline)
+wait_for_gap (struct sh_volume *v, struct append *a, uint64_t *since)
 {
   const uint64_t now = sh_now (v->clock);
 
-  if (*deadline == 0)
-    *deadline = now + v->opt.reorder_window_ns;
-  if (now >= *deadline)
+  if (*since == 0)
+    *since = now;
+  if (now - *since >= v->reorder_ns)
     return -1;
-  sh_cond_wait_until (v->clock, &a->cond, &v->lock, *deadline);
+  sh_cond_wait_until (v->clock, &a->cond, &v->lock, *since + v->reorder_ns);
   return 0;
 }
 
 static void
-note_vain (struct sh_volume *v, struct chunk *ch)
+note_vain (struct sh_volume *v, struct chunk *ch, uint32_t first, uint64_t since)
 {
   const uint32_t z = v->map[ch->id].data;
 
@@ -313,12 +377,21 @@ note_vain (struct sh_volume *v, struct chunk *ch)
     v->start_vain = MIN (v->start_vain + 1u, REORDER_VAIN_MAX);
   else if (v->zones[z].vain < REORDER_VAIN_MAX)
     v->zones[z].vain++;
+  v->reorder_ns = MAX (v->reorder_ns / 2, v->opt.reorder_window_ns);
+  if (v->gap.chunk != ch->id) {
+    v->gap.chunk = ch->id;
+    v->gap.block = first;
+    v->gap.waits = 0;
+    v->gap.since_ns = since;
+  }
+  v->gap.block = MIN (v->gap.block, first);
+  v->gap.waits++;
 }
 
 static void
 wait_turn (struct sh_volume *v, struct chunk *ch, struct append *a, bool *late)
 {
-  uint64_t deadline = 0;
+  uint64_t since = 0;
 
   while (a->state == APPEND_WAITS) {
     const uint32_t z = v->map[ch->id].data;
@@ -334,6 +407,8 @@ wait_turn (struct sh_volume *v, struct chunk *ch, struct append *a, bool *late)
       queue_remove (ch, a);
       a->state = APPEND_AGAIN;
     }
+    else if (ch->appends == a && gap_is_buffered (v, ch, a->first))
+      catch_up (v, ch, a->first);
     else {
       if (!a->has_cond) {
         sh_cond_init (&a->cond);
@@ -341,11 +416,11 @@ wait_turn (struct sh_volume *v, struct chunk *ch, struct append *a, bool *late)
       }
       if (line_end (v, ch, a) == a->first && z != ZONE_NONE)
         pthread_cond_wait (&a->cond, &v->lock);
-      else if (wait_for_gap (v, a, &deadline) == -1) {
+      else if (wait_for_gap (v, a, &since) == -1) {
         queue_remove (ch, a);
         a->state = APPEND_AGAIN;
         *late = true;
-        note_vain (v, ch);
+        note_vain (v, ch, a->first, since);
       }
     }
   }

@@ -162,6 +162,21 @@ range_lock (struct sh_volume *v, struct chunk *ch, struct range *r,
   wait_for_range (v, r, user && ch == v->victim);
 }
 
+bool
+range_is_free_locked (const struct chunk *ch, uint32_t first, uint32_t end)
+{
+  const struct range r = { .first = first, .end = end };
+
+  return !meets_any (&r, ch->held, NULL) && !meets_any (&r, ch->waiting, NULL);
+}
+
+void
+range_hold_locked (struct chunk *ch, struct range *r, uint32_t first, uint32_t end)
+{
+  *r = (struct range) { .first = first, .end = end };
+  hold (ch, r);
+}
+
 /* Those that meet neither a holder nor one that waits before them go on. */
 static void
 grant_waiting (struct chunk *ch)
@@ -191,4 +206,9 @@ range_unlock_locked (struct sh_volume *v, struct chunk *ch, struct range *r)
   *p = r->next;
   if (ch->waiting != NULL)
     grant_waiting (ch);
+  /* What has just reached the buffer zone may have been all that the next append
+     waits for. */
+  if (ch->appends != NULL && ch->appends->has_cond &&
+      v->map[ch->id].buffer != ZONE_NONE)
+    pthread_cond_signal (&ch->appends->cond);
 }

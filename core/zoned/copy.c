@@ -4,7 +4,8 @@
  *
  * APPEND and MERGE go piece by piece (1 MiB) from one legal state to the next: a
  * piece is read and written under its block range, then its bits change place.
- * They can stop after any piece.
+ * They can stop after any piece.  A writer does the same as APPEND for a gap before
+ * him (append.c), with a buffer of his own.
  *
  * MOVE fills a fresh seq zone from its start.  Only the reading of a piece holds
  * its range, so that no block is caught half written; writers go on beside the
@@ -19,6 +20,7 @@
 #include <config.h>
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include "zoned/copy.h"
 
@@ -32,9 +34,9 @@ copy_rw (struct sh_volume *v, enum bdev_op op, uint32_t zone, uint32_t block,
 }
 
 static uint8_t *
-at_block (struct sh_volume *v, uint32_t block)
+at_block (uint8_t *buf, uint32_t block)
 {
-  return v->copy_buf + (size_t) block * BLOCK_BYTES;
+  return buf + (size_t) block * BLOCK_BYTES;
 }
 
 /* ---- reading a piece ---- */
@@ -98,10 +100,11 @@ plan_spans (const struct sh_volume *v, const struct map_entry *m, uint32_t b,
   }
 }
 
-/* Reads blocks [b, end) of the chunk into copy_buf, zeroes where there is nothing;
+/* Reads blocks [b, end) of the chunk into buf, zeroes where there is nothing;
    returns how many it could do.  The caller holds the range.  Drops the lock. */
 static int64_t
-read_piece (struct sh_volume *v, const struct map_entry *m, uint32_t b, uint32_t end)
+read_piece (struct sh_volume *v, const struct map_entry *m, uint32_t b, uint32_t end,
+            uint8_t *buf)
 {
   struct spans s;
   uint64_t bytes = 0;
@@ -109,12 +112,12 @@ read_piece (struct sh_volume *v, const struct map_entry *m, uint32_t b, uint32_t
 
   plan_spans (v, m, b, end, &s);
   pthread_mutex_unlock (&v->lock);
-  memset (v->copy_buf, 0, (size_t) (s.next - b) * BLOCK_BYTES);
+  memset (buf, 0, (size_t) (s.next - b) * BLOCK_BYTES);
   for (i = 0; i < s.nr && r == 0; ++i) {
     const struct run *const run = &s.span[i];
     const uint32_t n = MIN (run->first + run->count, s.next) - run->first;
 
-    r = copy_rw (v, BDEV_READ, run->zone, run->first, n, at_block (v, run->first - b));
+    r = copy_rw (v, BDEV_READ, run->zone, run->first, n, at_block (buf, run->first - b));
     e = errno;
     bytes += (uint64_t) n * BLOCK_BYTES;
   }
@@ -163,7 +166,7 @@ fill_target (struct sh_volume *v, struct chunk *ch, uint32_t target)
     range_lock (v, ch, &range, t->wp, t->wp + n, false);
     got = bits_load_chunk (v, ch->id, &m);
     if (got == 0)
-      got = read_piece (v, &m, t->wp, t->wp + n);
+      got = read_piece (v, &m, t->wp, t->wp + n, v->copy_buf);
     e = errno;
     range_unlock_locked (v, ch, &range);
     if (got == -1) {
@@ -272,11 +275,11 @@ copy_move (struct sh_volume *v, struct chunk *ch)
 
 /* ---- APPEND ---- */
 
-/* One piece of the buffer zone behind the write pointer; the caller holds the
-   range.  Drops the lock. */
+/* One piece of the buffer zone behind the write pointer, by way of buf; the caller
+   holds the range.  Drops the lock. */
 static int
 append_piece (struct sh_volume *v, struct chunk *ch, const struct map_entry *m,
-              uint32_t count)
+              uint32_t count, uint8_t *buf)
 {
   struct rzone *const d = &v->zones[m->data];
   const uint32_t wp = d->wp;
@@ -285,11 +288,11 @@ append_piece (struct sh_volume *v, struct chunk *ch, const struct map_entry *m,
   int64_t got;
   int r, e;
 
-  got = read_piece (v, &only_buffer, wp, wp + count);
+  got = read_piece (v, &only_buffer, wp, wp + count, buf);
   if (got == -1)
     return -1;
   pthread_mutex_unlock (&v->lock);
-  r = copy_rw (v, BDEV_WRITE, m->data, wp, got, v->copy_buf);
+  r = copy_rw (v, BDEV_WRITE, m->data, wp, got, buf);
   e = errno;
   pthread_mutex_lock (&v->lock);
   if (r == -1) {
@@ -333,7 +336,7 @@ copy_append (struct sh_volume *v, struct chunk *ch)
     if (v->zones[m.data].wp == wp && !ch->append_busy) {
       ch->append_busy = true;
       ch->append_end = end;
-      r = append_piece (v, ch, &m, end - wp);
+      r = append_piece (v, ch, &m, end - wp, v->copy_buf);
       ch->append_busy = false;
     }
     e = errno;
@@ -343,6 +346,25 @@ copy_append (struct sh_volume *v, struct chunk *ch)
     if (r == -1)
       return -1;
   }
+}
+
+void
+copy_gap (struct sh_volume *v, struct chunk *ch, uint32_t end)
+{
+  const uint32_t z = v->map[ch->id].data;
+  struct rzone *const d = &v->zones[z];
+  uint8_t *const buf = aligned_alloc (BLOCK_BYTES, (size_t) COPY_BLOCKS * BLOCK_BYTES);
+  struct map_entry m;
+  int r = buf != NULL ? 0 : -1;
+
+  while (r == 0 && d->wp < end && !(d->flags & RZ_NO_APPEND)) {
+    r = bits_load_chunk (v, ch->id, &m);
+    if (r == 0)
+      r = append_piece (v, ch, &m, MIN (COPY_BLOCKS, end - d->wp), buf);
+  }
+  free (buf);
+  if (r == -1)
+    d->flags |= RZ_NO_APPEND;   /* the gap will stay */
 }
 
 /* ---- MERGE ---- */
@@ -355,7 +377,7 @@ merge_piece (struct sh_volume *v, struct chunk *ch, const struct map_entry *m,
 {
   const struct map_entry only_data = { m->data, ZONE_NONE };
   const uint32_t from = b;
-  const int64_t got = read_piece (v, &only_data, b, end);
+  const int64_t got = read_piece (v, &only_data, b, end, v->copy_buf);
   uint32_t n;
 
   if (got == -1)
@@ -371,7 +393,7 @@ merge_piece (struct sh_volume *v, struct chunk *ch, const struct map_entry *m,
     if (!set)
       continue;
     pthread_mutex_unlock (&v->lock);
-    r = copy_rw (v, BDEV_WRITE, m->buffer, b, n, at_block (v, b - from));
+    r = copy_rw (v, BDEV_WRITE, m->buffer, b, n, at_block (v->copy_buf, b - from));
     e = errno;
     pthread_mutex_lock (&v->lock);
     if (r == -1) {

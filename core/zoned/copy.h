@@ -19,5 +19,9 @@ enum copy_form {
 int copy_append (struct sh_volume *v, struct chunk *ch);
 int copy_move (struct sh_volume *v, struct chunk *ch);
 int copy_merge (struct sh_volume *v, struct chunk *ch);
+/* For a writer, not for reclaim: appends all blocks from the write pointer up to `end`,
+   which the buffer zone holds.  The caller has the range and has said that an append
+   is on its way.  If it fails, no more is appended to the zone.  Drops the lock. */
+void copy_gap (struct sh_volume *v, struct chunk *ch, uint32_t end);
 
 #endif

@@ -18,7 +18,8 @@
  * Beside it there are only waits, in this order (a thread that waits for one may
  * hold what stands before it, never what stands behind it):
  *   1. a chunk that reclaim has closed for writers (chunk.frozen);
- *   2. block ranges of a chunk (struct range; at most one a thread);
+ *   2. block ranges of a chunk (struct range; one a thread, and a second one only
+ *      where it is free);
  *   3. a place in the append queue of a chunk (struct append);
  *   4. a free random zone (struct space_wait);
  *   5. a commit; 6. the load of a bitmap.
@@ -81,6 +82,7 @@
 #define STREAM_START_BLOCKS   16u       /* 64 KiB at offset 0 begin a stream */
 #define STREAM_RECENT_MS      1000u     /* an append this old still means a stream */
 #define REORDER_VAIN_MAX      3u        /* waits in vain before a zone gets no more */
+#define REORDER_MAX_NS        (100 * NS_PER_MS) /* so long they may become */
 #define JOIN_MAX_BYTES        (2 * MiB) /* appends joined into one device write */
 #define JOIN_MAX_IOV          64
 #define COPY_BLOCKS           256u      /* blocks of one piece of reclaim: 1 MiB */
@@ -238,6 +240,13 @@ struct sh_volume {
   uint32_t nr_mapped, nr_buffered;
   uint32_t start_vain;          /* waits in vain for the first piece of a stream, since
                                    one came */
+  uint64_t reorder_ns;          /* how long an early append waits now */
+  struct {                      /* the last gap that was waited for in vain */
+    uint32_t chunk;             /* CHUNK_NONE: none */
+    uint32_t block;             /* behind it */
+    uint32_t waits;
+    uint64_t since_ns;
+  } gap;
   uint32_t nr_waiting_readers;  /* zones that are RZ_RELEASED */
   bool no_reset_all;            /* the drive refused it */
 
@@ -389,6 +398,10 @@ void chunk_pool_free (struct sh_volume *v);
 void range_lock (struct sh_volume *v, struct chunk *ch, struct range *r,
                  uint32_t first, uint32_t end, bool user);
 void range_unlock_locked (struct sh_volume *v, struct chunk *ch, struct range *r);
+/* A second range for one who holds one already: only where nobody holds it or waits
+   for it, for he must not wait. */
+bool range_is_free_locked (const struct chunk *ch, uint32_t first, uint32_t end);
+void range_hold_locked (struct chunk *ch, struct range *r, uint32_t first, uint32_t end);
 
 /* ---- alloc.c: zone lists, map changes, space ---- */
 void list_push (struct sh_volume *v, struct zone_list *l, uint32_t z);
@@ -445,7 +458,8 @@ int write_range (struct sh_volume *v, const uint8_t *buf, uint64_t count, uint64
 int64_t append_write (struct sh_volume *v, struct chunk *ch, uint32_t first,
                       uint32_t count, const struct iovec *iov, int iovcnt,
                       unsigned hwq, bool *late);
-/* Is block `first` next in line or, unless late, near enough behind it to wait? */
+/* Is block `first` next in line; or does the buffer zone hold what is between; or,
+   unless late, is it near enough behind it to wait? */
 bool append_wanted_locked (struct sh_volume *v, struct chunk *ch, uint32_t first,
                            uint32_t count, bool late);
 /* All that wait in the queue decide again. */

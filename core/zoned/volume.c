@@ -22,6 +22,8 @@ set_options (struct sh_volume *v, const struct sh_volume_options *options)
     v->opt.reclaim_high = MAX (DEFAULT_RECLAIM_HIGH, v->opt.reclaim_low);
   if (v->opt.reorder_window_ns == 0)
     v->opt.reorder_window_ns = DEFAULT_REORDER_NS;
+  v->reorder_ns = v->opt.reorder_window_ns;
+  v->gap.chunk = CHUNK_NONE;
   if (v->opt.cache_bytes == 0)
     v->opt.cache_bytes = DEFAULT_CACHE_BYTES;
   v->read_only = options->read_only || v->bdev->info.read_only;

@@ -3,7 +3,8 @@
  * Writing: where a piece goes, and what its completion means.
  *
  *   chunk unmapped        a stream's beginning: a seq zone; else a random zone
- *   data zone random      in place
+ *   data zone random      in place; where a stream begins in a chunk that holds
+ *                         little, a seq zone comes before it, and it is the buffer
  *   data zone seq         at the write pointer: append
  *                         a little behind it, in a stream: wait for its turn
  *                         before it, or far behind it: buffer zone
@@ -17,6 +18,7 @@
 #include "zoned/running.h"
 
 #define EDGE_IOV 3              /* first block, middle, last block */
+#define KEEP_FREE_SEQ 2u        /* seq zones that no chunk takes that has a zone */
 
 /* One write call's part in one chunk, in whole blocks. */
 struct piece {
@@ -198,6 +200,38 @@ map_new (struct sh_volume *v, struct piece *p, uint32_t first, uint32_t count)
   return 0;
 }
 
+/* Does a stream begin here, over a random zone that holds little? */
+static bool
+stream_begins_locked (const struct sh_volume *v, const struct piece *p, uint32_t first,
+                      uint32_t count)
+{
+  const struct rzone *const d = &v->zones[v->map[p->ch->id].data];
+
+  return first == 0 && count >= MIN (STREAM_START_BLOCKS, v->l.zone_blocks) &&
+         (d->flags & RZ_KNOWN) && d->weight <= v->l.zone_blocks / 4 &&
+         free_seq_locked (v) > KEEP_FREE_SEQ && v->victim != p->ch;
+}
+
+/* Puts a seq zone before the random data zone.  Its blocks stay where they are until
+   the stream comes over them, or the reclaim of the buffer zone.  Drops the lock; the
+   caller looks again. */
+static bool
+put_seq_before (struct sh_volume *v, struct piece *p)
+{
+  const uint32_t c = p->ch->id, random = v->map[c].data;
+  const uint32_t z = alloc_seq (v);
+
+  if (z == ZONE_NONE)
+    return false;
+  if (v->map[c].data != random || v->victim == p->ch)
+    zone_discard_locked (v, z);         /* somebody was faster */
+  else {
+    map_set_locked (v, c, z, random);
+    v->start_vain = 0;
+  }
+  return true;
+}
+
 static int
 add_buffer (struct sh_volume *v, uint32_t c)
 {
@@ -246,6 +280,8 @@ write_some (struct sh_volume *v, struct piece *p, uint32_t first, uint32_t count
       errno = EIO;
       return -1;
     }
+    if (stream_begins_locked (v, p, first, count) && put_seq_before (v, p))
+      return 0;
     return write_random (v, p, m.data, first, count) == -1 ? -1 : (int64_t) count;
   }
   if (first < d->wp)

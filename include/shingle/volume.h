@@ -33,7 +33,8 @@ struct sh_volume_options {
   unsigned reclaim_low;         /* per cent of random zones free: reclaim starts; 0: default */
   unsigned reclaim_high;        /* per cent: reclaim stops; 0: default */
   uint64_t probe_interval_ns;   /* idle probe period; 0: none */
-  uint64_t reorder_window_ns;   /* how long an early append waits for its predecessor; 0: default */
+  uint64_t reorder_window_ns;   /* how long an early append waits for its predecessor; longer,
+                                   up to 100 ms, while that pays; 0: default */
   size_t cache_bytes;           /* metadata cache; 0: default */
   const struct sh_log *log;     /* may be NULL */
   const struct sh_clock *clock; /* NULL: monotonic */

@@ -298,8 +298,8 @@ do_flush (struct life *l)
   free (marks);
 }
 
-/* Anything at all, in [from, to): half of it a stream, a third of it not in whole
-   blocks. */
+/* Anything at all, in [from, to): half of it a stream, at times with a piece that is
+   late; a third of it not in whole blocks. */
 static void
 any_work (struct life *l, uint64_t *seed, uint64_t from, uint64_t to, uint64_t *stream)
 {
@@ -320,8 +320,15 @@ any_work (struct life *l, uint64_t *seed, uint64_t from, uint64_t to, uint64_t *
       *stream = from + dice (seed, (to - from) / ZONE) * ZONE;
     n = (1 + dice (seed, 20)) * BLOCK;
     n = MIN (n, to - *stream);
-    do_write (l, seed, *stream, n, flags);
+    at = *stream;
     *stream += n;
+    if (n > BLOCK && dice (seed, 4) == 0) {
+      const uint64_t late = (1 + dice (seed, n / BLOCK - 1)) * BLOCK;
+
+      do_write (l, seed, at + late, n - late, flags);
+      n = late;
+    }
+    do_write (l, seed, at, n, flags);
     break;
   case 10:
     if (dice (seed, 3) == 0) {

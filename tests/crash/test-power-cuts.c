@@ -480,9 +480,16 @@ single_step (struct single *s)
     at = s->stream;
     n = (1 + rig_random (rig, 20)) * BLOCK;
     n = MIN (n, rig->size - at);
+    s->stream += n;
+    if (n > BLOCK && rig_random (rig, 4) == 0) {
+      const uint64_t late = (1 + rig_random (rig, n / BLOCK - 1)) * BLOCK;
+
+      rig_write (rig, at + late, n - late, flags);
+      changed (s, at + late, n - late, begun, flags);
+      n = late;
+    }
     rig_write (rig, at, n, flags);
     changed (s, at, n, begun, flags);
-    s->stream += n;
     break;
   case 10:
     if (rig_random (rig, 3) == 0) {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include "base/bytes.h"
 #include "rig.h"
+#include "zoned/running.h"
 
 #define THREADS 8
 
@@ -215,6 +216,105 @@ START_TEST (a_stream_whose_first_piece_is_late_still_begins_in_a_sequential_zone
 }
 END_TEST
 
+/* As if in two threads: who comes early gives up waiting, and his blocks are caught up
+   with when the stream goes on behind them. */
+START_TEST (a_piece_that_is_late_costs_those_alone_that_had_passed_it)
+{
+  struct rig rig;
+  struct sh_volume_stats st;
+  uint64_t at;
+
+  rig_init (&rig, &(struct rig_config) {
+    .drive = { .zone_bytes = 4 * MiB, .nr_zones = 40, .nr_conv = 8 },
+  });
+  rig_write (&rig, 0, 64 * KiB, 0);
+  rig_write (&rig, 128 * KiB, 64 * KiB, 0);     /* gives up */
+  ck_assert_uint_eq (rig_stats (&rig).buffered_bytes, 64 * KiB);
+  rig_write (&rig, 64 * KiB, 64 * KiB, 0);      /* the late one */
+  for (at = 192 * KiB; at < 4 * MiB; at += 64 * KiB)
+    rig_write (&rig, at, 64 * KiB, 0);
+  st = rig_stats (&rig);
+  ck_assert_uint_eq (st.buffered_bytes, 64 * KiB);
+  ck_assert_uint_eq (st.reclaim_written_bytes, 64 * KiB);
+  ck_assert_uint_eq (st.direct_bytes, 4 * MiB - 64 * KiB);
+  ck_assert_uint_eq (st.chunks_buffered, 0);
+  rig_verify_invariants (&rig);
+  rig_verify_all (&rig);
+  rig_reopen (&rig);
+  rig_verify_all (&rig);
+  rig_free (&rig);
+}
+END_TEST
+
+START_TEST (who_waited_for_too_short_a_time_waits_longer_next_time)
+{
+  struct rig rig;
+
+  rig_init (&rig, &(struct rig_config) {
+    .drive = { .zone_bytes = 4 * MiB, .nr_zones = 40, .nr_conv = 8 },
+    .options = { .reorder_window_ns = 1000000 },
+  });
+  rig_write (&rig, 0, 64 * KiB, 0);
+  ck_assert_uint_eq (rig.v->reorder_ns, 1000000);
+  rig_write (&rig, 128 * KiB, 64 * KiB, 0);
+  rig_write (&rig, 192 * KiB, 64 * KiB, 0);
+  rig_write (&rig, 64 * KiB, 64 * KiB, 0);
+  ck_assert_uint_ge (rig.v->reorder_ns, 2000000);
+  rig_verify_all (&rig);
+  rig_free (&rig);
+}
+END_TEST
+
+START_TEST (who_writes_backwards_in_pairs_is_soon_not_waited_for)
+{
+  struct rig rig;
+  uint64_t at;
+
+  rig_init (&rig, &(struct rig_config) {
+    .drive = { .zone_bytes = 4 * MiB, .nr_zones = 40, .nr_conv = 8 },
+    .options = { .reorder_window_ns = 1000000 },
+  });
+  rig_write (&rig, 0, 64 * KiB, 0);
+  for (at = 64 * KiB; at < 4 * MiB - 128 * KiB; at += 128 * KiB) {
+    rig_write (&rig, at + 64 * KiB, 64 * KiB, 0);
+    rig_write (&rig, at, 64 * KiB, 0);
+  }
+  ck_assert_uint_eq (rig.v->zones[rig.v->map[0].data].vain, REORDER_VAIN_MAX);
+  ck_assert_uint_eq (rig.v->reorder_ns, 1000000);
+  rig_verify_all (&rig);
+  rig_free (&rig);
+}
+END_TEST
+
+START_TEST (a_stream_over_a_few_old_blocks_goes_straight_to_a_sequential_zone)
+{
+  struct rig rig;
+  struct sh_volume_stats st;
+  uint64_t at;
+
+  rig_init (&rig, &(struct rig_config) {
+    .drive = { .zone_bytes = 4 * MiB, .nr_zones = 40, .nr_conv = 8 },
+  });
+  rig_write (&rig, 0, 8 * KiB, 0);
+  rig_write (&rig, 3 * MiB, 8 * KiB, 0);
+  ck_assert_uint_eq (rig_stats (&rig).in_place_bytes, 16 * KiB);
+  for (at = 0; at < 4 * MiB; at += 256 * KiB) {
+    rig_write (&rig, at, 256 * KiB, 0);
+    rig_verify_invariants (&rig);
+    if (at == 2 * MiB)
+      rig_reopen (&rig);
+  }
+  rig_flush (&rig);
+  st = rig_stats (&rig);
+  ck_assert_uint_eq (st.in_place_bytes, 0);     /* since the volume was opened again */
+  ck_assert_uint_eq (st.direct_bytes, 2 * MiB - 256 * KiB);
+  ck_assert_uint_eq (st.chunks_buffered, 0);
+  ck_assert_uint_eq (st.random_free, st.random_zones);
+  rig_verify_all (&rig);
+  rig_free (&rig);
+}
+END_TEST
+
 int
 main (void)
 {
@@ -226,6 +326,10 @@ main (void)
   tcase_add_test (t, the_same_without_the_volumes_thread);
   tcase_add_test (t, a_stream_whose_first_piece_is_late_still_begins_in_a_sequential_zone);
   tcase_add_test (t, a_stream_through_eight_threads_goes_straight_to_sequential_zones);
+  tcase_add_test (t, a_piece_that_is_late_costs_those_alone_that_had_passed_it);
+  tcase_add_test (t, who_writes_backwards_in_pairs_is_soon_not_waited_for);
+  tcase_add_test (t, who_waited_for_too_short_a_time_waits_longer_next_time);
+  tcase_add_test (t, a_stream_over_a_few_old_blocks_goes_straight_to_a_sequential_zone);
   suite_add_tcase (s, t);
   return run_suite (s);
 }
