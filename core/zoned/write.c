@@ -398,12 +398,16 @@ all_zero (const uint8_t *buf, uint64_t count)
 /* Blocks without a bit read as zeroes, so whole blocks of zeroes need no data:
    a client that has no other way to zero (the kernel's NBD client before 6.14)
    sends them as writes, mkfs a journal full of them.  What belongs to a stream
-   is stored all the same, so that the stream is not interrupted. */
+   is stored all the same, so that the stream is not interrupted; and so are a few
+   blocks, where a change of metadata, now or when they are written again, is dearer:
+   mkfs clears the place of the superblock, and writes that last. */
 static bool
 may_leave_out (struct sh_volume *v, const struct piece *p)
 {
   const struct map_entry m = v->map[p->ch->id];
 
+  if (p->count < STREAM_START_BLOCKS)
+    return false;
   if (m.data == ZONE_NONE)
     return p->ch->appends == NULL && !stream_comes_locked (v, p->ch->id);
   if (!is_seq (v, m.data))

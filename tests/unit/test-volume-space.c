@@ -263,6 +263,30 @@ START_TEST (a_flush_of_nothing_costs_nothing)
 }
 END_TEST
 
+/* mkfs clears the place of the superblock first and writes it last, after a flush. */
+START_TEST (a_block_of_zeroes_that_is_written_later_changes_no_metadata_then)
+{
+  struct sh_volume_stats st;
+  struct rig rig;
+
+  rig_init (&rig, &(struct rig_config) { .drive = { .nr_zones = 24, .nr_conv = 8 } });
+  memset (rig.model, 0, 4 * KiB);
+  assert (sh_volume_pwrite (rig.v, rig.model, 4 * KiB, 0, 0, 0) == 0);
+  rig_write (&rig, 4 * KiB, 16 * KiB, 0);
+  rig_flush (&rig);
+  st = rig_stats (&rig);
+  ck_assert_uint_eq (st.commits, 1);
+  rig_write (&rig, 0, 4 * KiB, 0);
+  rig_flush (&rig);
+  ck_assert_uint_eq (rig_stats (&rig).commits, 1);
+  ck_assert_uint_eq (rig_stats (&rig).commit_blocks, st.commit_blocks);
+  rig_verify_all (&rig);
+  rig_reopen (&rig);
+  rig_verify_all (&rig);
+  rig_free (&rig);
+}
+END_TEST
+
 START_TEST (a_commit_costs_one_synchronize_cache)
 {
   struct rig rig;
@@ -481,6 +505,7 @@ main (void)
   tcase_add_test (t, chunks_are_unmapped_without_a_look_at_their_bitmaps);
   tcase_add_test (t, a_trimmed_chunk_reads_as_zeroes_while_others_read_it);
   tcase_add_test (t, a_flush_of_nothing_costs_nothing);
+  tcase_add_test (t, a_block_of_zeroes_that_is_written_later_changes_no_metadata_then);
   tcase_add_test (t, a_commit_costs_one_synchronize_cache);
   tcase_add_test (t, sixteen_flushes_at_once_share_few_commits);
   tcase_add_test (t, probes_are_reclaim_cycles_and_nothing_else);
