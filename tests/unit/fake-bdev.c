@@ -335,7 +335,9 @@ fake_set_wp (struct fake *f, uint32_t zone, uint64_t bytes)
 void
 fake_set_cond (struct fake *f, uint32_t zone, enum bdev_zone_cond cond)
 {
+  pthread_mutex_lock (&f->lock);
   f->zones[zone].cond = cond;
   if (cond == ZONE_OFFLINE || cond == ZONE_READ_ONLY)
     f->zones[zone].wp_bytes = UINT64_MAX;
+  pthread_mutex_unlock (&f->lock);
 }

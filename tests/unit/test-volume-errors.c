@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/bytes.h"
 #include "rig.h"
 #include "zoned/running.h"
@@ -469,11 +470,172 @@ START_TEST (errors_under_many_threads_cost_the_calls_that_they_hit)
 }
 END_TEST
 
+/* ---- many threads, and zones that go bad under them ---- */
+
+#define CHUNKS_MAX 64
+
+struct keeper {
+  pthread_t thread;
+  struct rig *rig;
+  unsigned id, steps;
+  uint64_t seed;
+  bool *gone;                   /* stripes of which nobody can say what they hold */
+  uint64_t failed, lost;
+};
+
+/* Chunks that had a zone which went offline; set before the zone does. */
+static atomic_bool hit[CHUNKS_MAX];
+
+/* What a failed call, or a read, may find: all of it right, block by block old or new,
+   or nothing, where a zone of the chunk went offline. */
+static void
+keeper_reads (struct keeper *k, uint64_t base, const uint8_t *old, uint8_t *buf)
+{
+  uint8_t *const model = k->rig->model + base;
+  uint64_t b;
+
+  for (b = 0; b < STRIPE; b += BLOCK) {
+    if (sh_volume_pread (k->rig->v, buf + b, BLOCK, base + b, k->id) == -1) {
+      assert (errno == EIO && atomic_load (&hit[base / k->rig->zone_bytes]));
+      k->gone[base / STRIPE] = true;
+      k->lost++;
+      return;
+    }
+    assert (memcmp (buf + b, model + b, BLOCK) == 0 || memcmp (buf + b, old + b, BLOCK) == 0);
+  }
+  memcpy (model, buf, STRIPE);
+}
+
+static void
+keeper_step (struct keeper *k, uint8_t *old, uint8_t *buf)
+{
+  struct rig *const rig = k->rig;
+  const uint64_t stripes = rig->size / (STRIPE * THREADS);
+  const uint64_t base = (next (&k->seed, stripes) * THREADS + k->id) * STRIPE;
+  const bool whole = next (&k->seed, 3) > 0;
+  const uint64_t skip = whole ? 0 : next (&k->seed, STRIPE);
+  const uint64_t n = whole ? STRIPE : 1 + next (&k->seed, STRIPE - skip);
+  uint8_t *const at = rig->model + base + skip;
+  int r = -1;
+  uint64_t i;
+
+  if (k->gone[base / STRIPE])
+    return;
+  memcpy (old, rig->model + base, STRIPE);
+  switch (next (&k->seed, 8)) {
+  case 0:
+    memset (at, 0, n);
+    r = sh_volume_zero (rig->v, n, base + skip, 0);
+    break;
+  case 1:
+    assert (sh_volume_flush (rig->v) == 0);
+    return;
+  case 2:
+    break;                      /* only reads */
+  default:
+    for (i = 0; i < n; ++i)
+      at[i] = 1 + next (&k->seed, 255);
+    r = sh_volume_pwrite (rig->v, at, n, base + skip, next (&k->seed, 8) ? 0 : SH_FUA, k->id);
+    k->failed += r == -1;
+  }
+  if (r == -1)
+    keeper_reads (k, base, old, buf);
+}
+
+static void *
+keeper_main (void *opaque)
+{
+  struct keeper *const k = opaque;
+  uint8_t *const old = malloc (STRIPE), *const buf = malloc (STRIPE);
+  unsigned i;
+
+  assert (old != NULL && buf != NULL);
+  for (i = 0; i < k->steps; ++i)
+    keeper_step (k, old, buf);
+  free (old);
+  free (buf);
+  return NULL;
+}
+
+/* One zone for data goes bad.  One that reclaim is filling goes read-only at most: whose
+   blocks it will hold is not known yet. */
+static void
+spoil_a_zone (struct rig *rig, uint64_t *seed, bool offline)
+{
+  const uint32_t first = rig->l.sb_zone + 2 * rig->l.nr_meta_zones;
+  const uint32_t z = first + next (seed, rig->l.nr_zones - first);
+  const struct rzone *const zone = &rig->v->zones[z];
+
+  pthread_mutex_lock (&rig->v->lock);
+  if (zone->state == ZS_DATA || zone->state == ZS_BUFFER) {
+    if (offline)
+      atomic_store (&hit[zone->chunk], true);
+    fake_set_cond (rig->fake, z, offline ? ZONE_OFFLINE : ZONE_READ_ONLY);
+  }
+  else
+    fake_set_cond (rig->fake, z, ZONE_READ_ONLY);
+  pthread_mutex_unlock (&rig->v->lock);
+}
+
+/* What was written and does not stand in an offline zone reads right, in the end as
+   well as in between; flushes succeed; nobody waits for ever; the check has notes, and
+   no errors. */
+START_TEST (zones_that_go_bad_under_many_threads_cost_what_they_hold_alone)
+{
+  struct keeper k[THREADS];
+  uint64_t seed = 4711 + _i, errors, notes, failed = 0, s;
+  struct rig rig;
+  struct sh_error err = { 0 };
+  bool *gone;
+  uint8_t *buf;
+  unsigned i;
+
+  rig_init (&rig, &(struct rig_config) {
+    .drive = { .nr_zones = 56, .nr_conv = 16 },
+    .reserved = 14,
+    .worker = true,
+    .notes_expected = true,
+  });
+  assert (rig.size / rig.zone_bytes <= CHUNKS_MAX);
+  gone = calloc (rig.size / STRIPE, sizeof *gone);
+  buf = malloc (STRIPE);
+  assert (gone != NULL && buf != NULL);
+  for (i = 0; i < THREADS; ++i) {
+    k[i] = (struct keeper) { .rig = &rig, .id = i, .steps = 300, .gone = gone,
+                             .seed = 99 + i + 1000 * _i };
+    assert (pthread_create (&k[i].thread, NULL, keeper_main, &k[i]) == 0);
+  }
+  for (i = 0; i < 8; ++i) {
+    usleep (20000);
+    spoil_a_zone (&rig, &seed, i % 2);
+  }
+  for (i = 0; i < THREADS; ++i) {
+    pthread_join (k[i].thread, NULL);
+    failed += k[i].failed;
+  }
+  printf ("%llu writes failed\n", (unsigned long long) failed);
+  ck_assert_int_eq (sh_volume_flush (rig.v), 0);
+  ck_assert_int_eq (sh_volume_close (rig.v, &err), 0);
+  rig.v = NULL;
+  rig_offline (&rig, &errors, &notes);
+  ck_assert_uint_eq (errors, 0);
+  ck_assert_uint_gt (notes, 0);
+  rig_open (&rig);
+  for (s = 0; s < rig.size / STRIPE; ++s)
+    if (!gone[s])
+      keeper_reads (&k[0], s * STRIPE, rig.model + s * STRIPE, buf);
+  rig_free (&rig);
+  free (gone);
+  free (buf);
+}
+END_TEST
+
 int
 main (void)
 {
   Suite *const s = suite_create ("volume-errors");
   TCase *const t = tcase_create ("errors");
+  TCase *const z = tcase_create ("zones");
 
   tcase_set_timeout (t, 600);
   tcase_add_loop_test (t, an_error_at_any_command_costs_nothing_but_its_call, 0,
@@ -482,5 +644,8 @@ main (void)
   tcase_add_loop_test (t, zones_that_turn_read_only_keep_what_they_hold, 0, 20);
   tcase_add_loop_test (t, errors_under_many_threads_cost_the_calls_that_they_hit, 0, 2);
   suite_add_tcase (s, t);
+  tcase_set_timeout (z, 600);
+  tcase_add_loop_test (z, zones_that_go_bad_under_many_threads_cost_what_they_hold_alone, 0, 4);
+  suite_add_tcase (s, z);
   return run_suite (s);
 }
