@@ -42,22 +42,25 @@ drive () {
 # One TEST UNIT READY.  (sg_turs of sg3-utils 1.48 sends none.)
 ask_ready () { sg_raw "$1" 00 00 00 00 00 00 >/dev/null 2>&1; }
 
-# Names the nodes of the (first) drive there is.
+# Names the nodes of the (first) drive there is.  A kernel without zoned block
+# devices makes no block node for it.
 drive_find () {
   local dev
   wait_for 10 drive_present
-  dev=$(ls -d /sys/bus/pseudo/drivers/scsi_debug/adapter*/host*/target*/*:*/block/* | head -n 1)
-  BLK=/dev/${dev##*/}
-  SG=/dev/$(ls "$(dirname "$(dirname "$dev")")/scsi_generic" | head -n 1)
+  dev=$(echo $DRIVES | cut -d' ' -f 1)
+  BLK=$(ls "$dev/block" 2>/dev/null) || BLK=none
+  BLK=/dev/$BLK
+  SG=/dev/$(ls "$dev/scsi_generic")
   # The first command may be answered with UNIT ATTENTION.
   ask_ready "$SG" || ask_ready "$SG"
 }
-drive_present () {
-  ls -d /sys/bus/pseudo/drivers/scsi_debug/adapter*/host*/target*/*:*/block/*
-}
+DRIVES='/sys/bus/pseudo/drivers/scsi_debug/adapter*/host*/target*/[0-9]*:*'
+drive_present () { ls -d $DRIVES/scsi_generic/* && { [ -n "$VM_UML" ] || ls -d $DRIVES/block/*; }; }
 drive_gone () {
   [ ! -d /sys/module/scsi_debug ] || modprobe -r scsi_debug || fail "the drive is still in use"
 }
+# scsi_device SG: the device itself in sysfs, which each kernel has.
+scsi_device () { echo "/sys/class/scsi_generic/${1##*/}/device"; }
 drive_sysfs () { echo "/sys/block/${BLK##*/}"; }
 drive_scheduler () {
   grep -q mq-deadline "$(drive_sysfs)/queue/scheduler" || modprobe mq-deadline
@@ -169,6 +172,18 @@ disconnect () {
   wait_for 20 disconnected
 }
 disconnected () { [ ! -e "/sys/block/${NBD##*/}/pid" ]; }
+
+# nbd_waits SECONDS: the kernel's client waits so long for an answer.  (It tells the
+# time in ticks, 100 to 1000 a second; user-mode Linux does not tell it.)
+nbd_waits () {
+  local ticks
+  [ -z "$VM_UML" ] || return 0
+  ticks=$(cat "/sys/kernel/debug/nbd/${NBD##*/}/timeout")
+  case $ticks in
+    $(($1 * 100)) | $(($1 * 250)) | $(($1 * 300)) | $(($1 * 1000))) ;;
+    *) fail "the kernel waits $ticks ticks for an answer, not $1 s" ;;
+  esac
+}
 
 # ---- the kernel's log -------------------------------------------------------
 
