@@ -4,7 +4,7 @@
 drive_removed () {
   HOST=$(ls -d /sys/bus/pseudo/drivers/scsi_debug/adapter*/host* | head -n 1)
   HOST=${HOST##*/}
-  echo 1 > "$(drive_sysfs)/device/delete"
+  echo 1 > "$(scsi_device "$SG")/delete"
 }
 drive_returns () {
   echo "- - -" > "/sys/class/scsi_host/$HOST/scan"
@@ -12,11 +12,12 @@ drive_returns () {
   echo "the drive is back as $SG, $BLK"
 }
 
-# resumes TEXT LOG: the log says how the volume goes on, soon.
+# resumes TEXT LOG [TIMES]: the log says how the volume goes on, soon; for the
+# TIMES-th time.
 resumes () {
   local n
   for n in $(seq 30); do
-    ! grep -F "$1" "$2" || return 0
+    [ "$(grep -cF "$1" "$2")" -lt "${3:-1}" ] || return 0
     sleep 1
   done
   tail -n 20 "$2"
