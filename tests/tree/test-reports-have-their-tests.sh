@@ -34,4 +34,4 @@ while IFS= read -r line; do
   esac
 done <"$list"
 entry_ends
-[ "$nr_entries" -ge 55 ] || fail "only $nr_entries entries were read"
+[ "$nr_entries" -ge 80 ] || fail "only $nr_entries entries were read"
