@@ -52,7 +52,7 @@ drive_find () {
   BLK=/dev/$BLK
   SG=/dev/$(ls "$dev/scsi_generic")
   # The first command may be answered with UNIT ATTENTION.
-  ask_ready "$SG" || ask_ready "$SG"
+  wait_for 20 ask_ready "$SG"
 }
 DRIVES='/sys/bus/pseudo/drivers/scsi_debug/adapter*/host*/target*/[0-9]*:*'
 drive_present () { ls -d $DRIVES/scsi_generic/* && { [ -n "$VM_UML" ] || ls -d $DRIVES/block/*; }; }
