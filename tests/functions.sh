@@ -88,6 +88,10 @@ wait_for ()
   done
 }
 
+# A new name for a socket in $tmp, to give to nbdkit -U: with "-" it makes a folder
+# in /tmp, which stays there when it refuses its options or is killed.
+own_socket () { mktemp -u "$tmp/socket.XXXXXX"; }
+
 # start_server NAME ARGUMENT...: nbdkit in the foreground, as a job of this
 # test, serving on unix socket $tmp/NAME.sock; log in $tmp/NAME.log.  Sets
 # $server_pid and $uri.

@@ -11,7 +11,18 @@ requires_fuse ()
 # A mount point of either kind, unmounted at exit.
 new_folder () { mkdir "$tmp/$1"; cleanup unmount_quietly "$tmp/$1"; }
 new_file () { touch "$tmp/$1"; cleanup unmount_quietly "$tmp/$1"; }
-unmount_quietly () { fusermount3 -u -z "$1" 2>/dev/null; }
+
+# unmount_quietly MOUNTPOINT: whatever is mounted there, and what lies above it; as a
+# last resort it is left to the kernel to take away when its last user has gone.
+unmount_quietly ()
+{
+  local i
+  for ((i = 0; i < 5; ++i)); do
+    grep -q " $1 " /proc/self/mountinfo || return 0
+    timeout 60 umount "$1" 2>/dev/null || fusermount3 -u -z "$1" 2>/dev/null ||
+      umount -l "$1" 2>/dev/null
+  done
+}
 
 # shingle_mount ARGUMENT...: in the background; its pid is left in $mount_pid.
 shingle_mount ()

@@ -17,9 +17,7 @@ budget=${SHINGLE_FS_SECONDS:-4}
 half=$(((budget + 1) / 2))
 export TMPDIR=$tmp
 cd "$tmp"
-mkdir "$tmp/fs"
-unmount_fs () { while mountpoint -q "$tmp/fs"; do umount "$tmp/fs" || umount -l "$tmp/fs"; done; }
-cleanup unmount_fs
+new_folder fs
 
 # -- what runs on the file system --------------------------------------------------
 
@@ -56,11 +54,13 @@ stress ()
     --fallocate-bytes 16M --link 1 >"$tmp/stress.log" 2>&1
 }
 
+# In place of the shell that calls it, so that a kill of the job ends it.
 verify ()
 {
-  fio --name=verify --filename="$1" --size="$2" --rw=randrw --bs=4k-64k --direct=1 \
+  exec fio --name=verify --filename="$1" --size="$2" --rw=randrw --bs=4k-64k --direct=1 \
     --ioengine=psync --verify=crc32c --verify_fatal=1 --verify_state_save=0 \
-    --verify_backlog=256 --time_based --runtime="$3" --randrepeat=0 >"$tmp/fio.log" 2>&1
+    --verify_backlog=256 --time_based --runtime="$3" --randrepeat=0 \
+    --thread >"$tmp/fio.log" 2>&1
 }
 
 stresser=''
@@ -71,7 +71,9 @@ stop_stress ()
   wait "$stresser" 2>/dev/null || true
   stresser=''
 }
-cleanup stop_stress
+# Bash lists the jobs that it has not waited for.
+stop_load () { stop_stress; kill -KILL $(jobs -p) 2>/dev/null; }
+cleanup stop_load
 
 # load SECONDS: all three of them, in the background.
 load ()
@@ -128,7 +130,7 @@ for type in ${SHINGLE_FS_TYPES:-raw ext4 xfs btrfs}; do
   new_drive drive --size=1G --zone-size=16M --conventional=20 --force
   if [ "$type" = raw ]; then
     mount_drive drive
-    verify "$volume" 256M "$budget" || { cat "$tmp/fio.log" >&2; fail "fio's verification"; }
+    (verify "$volume" 256M "$budget") || { cat "$tmp/fio.log" >&2; fail "fio's verification"; }
     unmount "$tmp/drive.d"
     checked drive
     continue

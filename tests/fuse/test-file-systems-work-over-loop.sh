@@ -10,9 +10,7 @@ requires_loop
 requires_program mkfs.ext4 mkfs.xfs mkfs.btrfs fstrim
 
 new_drive drive --size=1G --zone-size=16M --conventional=20
-mkdir "$tmp/fs"
-unmount_fs () { mountpoint -q "$tmp/fs" && umount "$tmp/fs"; }
-cleanup unmount_fs
+new_folder fs
 
 load ()
 {

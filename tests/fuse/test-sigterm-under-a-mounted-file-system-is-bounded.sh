@@ -11,9 +11,7 @@ requires_loop
 requires_program mkfs.ext4
 
 new_drive drive --size=256M --zone-size=4M --conventional=16
-mkdir "$tmp/fs"
-unmount_fs () { umount -l "$tmp/fs" 2>/dev/null; }
-cleanup unmount_fs
+new_folder fs
 
 mount_drive drive
 loop_attach "$volume"

@@ -5,7 +5,8 @@ source "$(dirname "$0")/../functions.sh"
 requires_program python3
 
 new_drive drive --size=256M --zone-size=4M --conventional=12
-nbdkit -U - "$ZONED" "$tmp/drive" --run 'qemu-io -f raw -c "write 0 6M" -c "write 64M 4M" "$uri"' \
+nbdkit -U "$(own_socket)" "$ZONED" "$tmp/drive" \
+  --run 'qemu-io -f raw -c "write 0 6M" -c "write 64M 4M" "$uri"' \
     >/dev/null 2>&1 || skip "needs qemu-io"
 "$SHINGLE" emu set "$tmp/drive" zone=40:offline zone=41:read-only
 COLUMNS=80 "$SHINGLE" zones "$tmp/drive" --map --svg "$tmp/map.svg" > "$tmp/map"

@@ -34,5 +34,5 @@ for model in serialize-all-requests serialize-requests serialize-connections; do
 done
 
 # Twice the same object would be one queue inside itself.
-refused nbdkit -U - --filter="$BLKMQ" --filter="$BLKMQ" memory 1M --run true
+refused nbdkit -U "$(own_socket)" --filter="$BLKMQ" --filter="$BLKMQ" memory 1M --run true
 contains "$output" once

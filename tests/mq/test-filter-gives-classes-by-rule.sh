@@ -32,6 +32,6 @@ equal "$(classes / prio=idle:tls=yes)" be
 
 for bad in prio=fast prio=rt: prio=rt:export prio=rt:shoe=1 prio=rt:uid=me prio=rt:addr=1.2.3 \
            prio=rt:addr=1.2.3.4/33 prio=hot:export=x prio=rt:tls=perhaps; do
-  refused nbdkit -U - --filter="$BLKMQ" null "$bad" --run true
+  refused nbdkit -U "$(own_socket)" --filter="$BLKMQ" null "$bad" --run true
   contains "$output" 'prio'
 done

@@ -9,10 +9,10 @@ told ()
 {
   local plugin=$1
   shift
-  timeout 60 nbdkit -U - "$@" --run 'nbdinfo --json "$uri" | grep -v "\"uri\":"'
+  timeout 60 nbdkit -U "$(own_socket)" "$@" --run 'nbdinfo --json "$uri" | grep -v "\"uri\":"'
   case $plugin in
     null | memory | data)
-      timeout 60 nbdkit -U - "$@" --run 'nbdinfo --map "$uri"' ;;
+      timeout 60 nbdkit -U "$(own_socket)" "$@" --run 'nbdinfo --map "$uri"' ;;
   esac
 }
 

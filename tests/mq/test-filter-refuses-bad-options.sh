@@ -8,10 +8,10 @@ requires_program nbdkit
 for bad in tags=0 tags=10241 tags=many tags= tags=-1 hwqs=0 hwqs=1025 reserved_tags=65 sched=cfq \
            run=some depth=0 async_depth=0 async_depth=x fifo_batch=1.5 read_expire=soon \
            writes_starved= zoned_writes=qd2 tagset= tagset=a/b tagset=.. tagset=; do
-  refused nbdkit -U - --filter="$BLKMQ" null "$bad" --run true
+  refused nbdkit -U "$(own_socket)" --filter="$BLKMQ" null "$bad" --run true
   contains "$output" "${bad%%=*}"
 done
-refused nbdkit -U - --filter="$BLKMQ" null control=/no/such/folder/socket --run true
+refused nbdkit -U "$(own_socket)" --filter="$BLKMQ" null control=/no/such/folder/socket --run true
 contains "$output" 'control'
 refused nbdkit --filter="$BLKMQ" -U "$tmp/s" -P "$tmp/p" null tags=0
 [ ! -e "$tmp/p" ] || fail "a server was left in the background"
@@ -20,9 +20,9 @@ refused nbdkit --filter="$BLKMQ" -U "$tmp/s" -P "$tmp/p" null tags=0
 name=shingle-test-$$
 cleanup rm -f "/dev/shm/shingle-tags.$name"
 echo nonsense >"/dev/shm/shingle-tags.$name"
-refused nbdkit -U - --filter="$BLKMQ" null tagset="$name" --run true
+refused nbdkit -U "$(own_socket)" --filter="$BLKMQ" null tagset="$name" --run true
 contains "$output" "shingle-tags.$name"
 equal "$(cat "/dev/shm/shingle-tags.$name")" nonsense
 
 # Kernel habits: what is out of range for a scheduler's number is brought into it.
-timeout 60 nbdkit -U - --filter="$BLKMQ" null fifo_batch=-3 front_merges=7 --run true
+timeout 60 nbdkit -U "$(own_socket)" --filter="$BLKMQ" null fifo_batch=-3 front_merges=7 --run true

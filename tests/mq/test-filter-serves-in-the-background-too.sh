@@ -21,7 +21,7 @@ wait_for 5 server_gone "$pid" || fail "does not stop"
 [ ! -e "/dev/shm/shingle-tags.$set_name" ] || fail "the last user left the tag set behind"
 [ ! -e "$tmp/control" ] || fail "the control socket was left behind"
 
-timeout 60 nbdkit -U - "${args[@]}" --run 'nbdcopy "$uri" null:'
+timeout 60 nbdkit -U "$(own_socket)" "${args[@]}" --run 'nbdcopy "$uri" null:'
 [ ! -e "/dev/shm/shingle-tags.$set_name" ] || fail "--run left the tag set behind"
 
 bash -c 'nbdkit --exit-with-parent -U "$1/e" -P "$1/ep" "${@:2}" & while ! [ -s "$1/ep" ]; do sleep 0.05; done; timeout 30 nbdcopy "nbd+unix:///?socket=$1/e" null:' _ "$tmp" "${args[@]}"

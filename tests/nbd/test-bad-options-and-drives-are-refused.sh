@@ -28,7 +28,7 @@ said ()
 {
   local word=$1
   shift
-  refused nbdkit -U - "$ZONED" "$@" --run true
+  refused nbdkit -U "$(own_socket)" "$ZONED" "$@" --run true
   contains "$output" "$word"
 }
 
@@ -67,10 +67,12 @@ cmp sums.before sums.after || { diff sums.before sums.after >&2; fail 'something
 
 # format=true makes a blank drive serve, leaves a volume alone, and refuses
 # what holds anything else.
-timeout 60 nbdkit -U - "$ZONED" blank format=true --run 'qemu-io -f raw "$uri" -c "write -P 5 0 64k" >/dev/null'
-timeout 60 nbdkit -U - "$ZONED" blank format=true --run 'qemu-io -f raw "$uri" -c "read -P 5 0 64k" >/dev/null'
+timeout 60 nbdkit -U "$(own_socket)" "$ZONED" blank format=true \
+  --run 'qemu-io -f raw "$uri" -c "write -P 5 0 64k" >/dev/null'
+timeout 60 nbdkit -U "$(own_socket)" "$ZONED" blank format=true \
+  --run 'qemu-io -f raw "$uri" -c "read -P 5 0 64k" >/dev/null'
 checked blank
-timeout 60 nbdkit -U - "$ZONED" emu:ram:size=256M,zone-size=4M,conventional=12 format=true \
+timeout 60 nbdkit -U "$(own_socket)" "$ZONED" emu:ram:size=256M,zone-size=4M,conventional=12 format=true \
   --run 'qemu-io -f raw "$uri" -c "write -P 5 0 64k" -c "read -P 5 0 64k" >/dev/null'
 
 # not_formatted DRIVE PATTERN NBDKIT-ARGUMENT...
@@ -79,7 +81,7 @@ not_formatted ()
   local before drive=$1 pattern=$2
   shift 2
   before=$(drive_sum "$drive")
-  refused nbdkit -U - "$@" "$ZONED" "$drive" format=true --run true
+  refused nbdkit -U "$(own_socket)" "$@" "$ZONED" "$drive" format=true --run true
   contains "$output" "$pattern"
   equal "$(drive_sum "$drive")" "$before" "what $drive holds"
 }

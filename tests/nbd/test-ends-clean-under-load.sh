@@ -42,6 +42,7 @@ checked drive
 
 # A captive command, its status, and a server that ends with it.
 status=0
-timeout 60 nbdkit -U - "$ZONED" "$tmp/drive" --run 'qemu-io -f raw "$uri" -c "read -P 9 0 1M" >/dev/null && exit 7' || status=$?
+timeout 60 nbdkit -U "$(own_socket)" "$ZONED" "$tmp/drive" \
+  --run 'qemu-io -f raw "$uri" -c "read -P 9 0 1M" >/dev/null && exit 7' || status=$?
 equal "$status" 7 "status of the captive command"
 checked drive

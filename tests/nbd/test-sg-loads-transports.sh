@@ -7,10 +7,11 @@ requires_program nbdkit nbdinfo nbdcopy
 
 dir=$top_builddir/examples/.libs
 so=$dir/shingle-ram-transport.so
-equal "$(nbdkit -U - "$SG" "$so:size=3M" --run 'nbdinfo --size "$uri"')" 3145728
-equal "$(SHINGLE_PLUGINDIR=$dir nbdkit -U - "$SG" ram:size=1G --run 'nbdinfo --size "$uri"')" \
+equal "$(nbdkit -U "$(own_socket)" "$SG" "$so:size=3M" --run 'nbdinfo --size "$uri"')" 3145728
+equal "$(SHINGLE_PLUGINDIR=$dir nbdkit -U "$(own_socket)" "$SG" ram:size=1G \
+  --run 'nbdinfo --size "$uri"')" \
   1073741824
-equal "$(cd "$dir" && nbdkit -U - "$SG" ./shingle-ram-transport.so:size=512 \
+equal "$(cd "$dir" && nbdkit -U "$(own_socket)" "$SG" ./shingle-ram-transport.so:size=512 \
   --run 'nbdinfo --size "$uri"')" 512
 head -c 3M /dev/urandom >"$tmp/in"
 start_server ram "$SG" "$so:size=3M"
@@ -27,7 +28,8 @@ contains "$output" 'write size=N'
 if command -v cc >/dev/null; then
   cc -Wall -Werror -shared -fPIC -I"$top_srcdir/include" -o "$tmp/shingle-own-transport.so" \
     "$top_srcdir/examples/shingle-ram-transport.c"
-  equal "$(SHINGLE_PLUGINDIR=$tmp nbdkit -U - "$SG" own:size=2M --run 'nbdinfo --size "$uri"')" \
+  equal "$(SHINGLE_PLUGINDIR=$tmp nbdkit -U "$(own_socket)" "$SG" own:size=2M \
+    --run 'nbdinfo --size "$uri"')" \
     2097152
 
   # A transport of another version, and broken ones, are refused by name.
@@ -46,5 +48,6 @@ if command -v cc >/dev/null; then
   sed 's/sizeof (struct sh_transport_ops),/offsetof (struct sh_transport_ops, reopen),/' \
     "$top_srcdir/examples/shingle-ram-transport.c" >"$tmp/old.c"
   cc -shared -fPIC -I"$top_srcdir/include" -o "$tmp/old.so" "$tmp/old.c"
-  equal "$(nbdkit -U - "$SG" "$tmp/old.so:size=2M" --run 'nbdinfo --size "$uri"')" 2097152
+  equal "$(nbdkit -U "$(own_socket)" "$SG" "$tmp/old.so:size=2M" \
+    --run 'nbdinfo --size "$uri"')" 2097152
 fi

@@ -8,7 +8,7 @@ requires_program nbdkit
 # no TEXT DEVICE: refused for that reason
 no ()
 {
-  refused nbdkit -U - "$SG" device="$2" --run true
+  refused nbdkit -U "$(own_socket)" "$SG" device="$2" --run true
   contains "$output" "$1"
 }
 

@@ -149,16 +149,16 @@ for command in format check info zones 'emu show' 'emu create' serve doctor; do
     [ "$command" = doctor ] || no "'shingle" "$SHINGLE" $command
   }
 done
-no 'no drive' nbdkit -U - "$ZONED" '' --run true
-no 'no drive' nbdkit -U - "$SG" --run true
+no 'no drive' nbdkit -U "$(own_socket)" "$ZONED" '' --run true
+no 'no drive' nbdkit -U "$(own_socket)" "$SG" --run true
 # DEVICE, and what its message must hold
 for row in 'nosuch:args nosuch' './random.so:x ./random.so' './fifo:x fifo' 'emu: emu:' 'sg: sg' \
            'emu:ram:colour=red colour' 'emu:ram:size=0 size=0' 'emu:ram:size=16E size=16E' \
            'emu:ram:size size' 'emu:ram:zone-size=3M zone-size=3M' 'sg:/dev/sg9999 sg9999' \
            '/dev/sg9999 sg9999' ': :' ':x :x'; do
   no "${row#* }" "$SHINGLE" info "${row% *}"
-  no "${row#* }" nbdkit -U - "$ZONED" "${row% *}" --run true
-  no "${row#* }" nbdkit -U - "$SG" "${row% *}" --run true
+  no "${row#* }" nbdkit -U "$(own_socket)" "$ZONED" "${row% *}" --run true
+  no "${row#* }" nbdkit -U "$(own_socket)" "$SG" "${row% *}" --run true
 done
 no cache-foreign "$SHINGLE" info cache-foreign
 
@@ -178,7 +178,7 @@ for d in "${files[@]}" "${others[@]}" missing good/x; do
   }
   [ $d = socket ] || {          # nobody listens: replaced, as one that a kill left
     no $d "$SHINGLE" mount good mountpoint --control=$d
-    no $d nbdkit -U - "$ZONED" good control=$d --run true
+    no $d nbdkit -U "$(own_socket)" "$ZONED" good control=$d --run true
   }
 done
 for d in "${others[@]}"; do
@@ -195,7 +195,7 @@ no good "$SHINGLE" emu export good --raw=good --zones=new
 no nowhere "$SHINGLE" zones good --svg=nowhere/x
 no nowhere "$SHINGLE" mount good nowhere
 no nowhere "$SHINGLE" mount good mountpoint -P nowhere/pid
-no nowhere nbdkit -U - "$ZONED" good control=nowhere/x --run true
+no nowhere nbdkit -U "$(own_socket)" "$ZONED" good control=nowhere/x --run true
 no mute "$SHINGLE" mount 'nbd+unix:///?socket=mute' mountpoint
 no nbd "$SHINGLE" mount 'nbd://127.0.0.1:1' mountpoint
 no 'nbd' "$SHINGLE" mount 'nbd+unix:///' mountpoint
@@ -276,7 +276,7 @@ for o in $(options_of nbdkit "$ZONED"); do
     fifo_batch|front_merges|*_expire|writes_starved) bad=('' x 1.5 "$big63" "$big64" "-$big64") ;;
     *) bad=('' x -1 1.5 "$big64") ;;
   esac
-  bad_values $o nbdkit -U - "$ZONED" good --run true $o= -- "${bad[@]}"
+  bad_values $o nbdkit -U "$(own_socket)" "$ZONED" good --run true $o= -- "${bad[@]}"
   case $o in device|export|control|tagset) continue ;; esac
   bad_values $o "$SHINGLE" mount good mountpoint --$o= -- '' "$big64"
   bad_values $o "$SHINGLE" mount good mountpoint -o $o= -- x
@@ -287,19 +287,19 @@ for o in $(options_of nbdkit --filter="$BLKMQ" null); do
     fifo_batch|front_merges|*_expire|writes_starved) bad=('' x 1.5 "$big63" "$big64" "-$big64") ;;
     *) bad=('' x -1 1.5 "$big64") ;;
   esac
-  bad_values $o nbdkit -U - --filter="$BLKMQ" null --run true $o= -- "${bad[@]}"
+  bad_values $o nbdkit -U "$(own_socket)" --filter="$BLKMQ" null --run true $o= -- "${bad[@]}"
 done
 for o in raw readonly; do
-  bad_values $o nbdkit -U - "$SG" good --run true $o= -- '' x -1 $big64
-  no 'more than once' nbdkit -U - "$SG" good $o=true $o=true --run true
+  bad_values $o nbdkit -U "$(own_socket)" "$SG" good --run true $o= -- '' x -1 $big64
+  no 'more than once' nbdkit -U "$(own_socket)" "$SG" good $o=true $o=true --run true
 done
 for plugin in "$ZONED" "$SG"; do
-  no colour nbdkit -U - "$plugin" good colour=red --run true
-  no good nbdkit -U - "$plugin" good export=good device=other export=good --run true
-  no 'two names' nbdkit -U - "$plugin" good export=a export=b --run true
+  no colour nbdkit -U "$(own_socket)" "$plugin" good colour=red --run true
+  no good nbdkit -U "$(own_socket)" "$plugin" good export=good device=other export=good --run true
+  no 'two names' nbdkit -U "$(own_socket)" "$plugin" good export=a export=b --run true
 done
-no 'more than once' nbdkit -U - "$ZONED" good cache_size=1M cache_size=2M --run true
-no 'more than once' nbdkit -U - --filter="$BLKMQ" null tags=4 tags=5 --run true
+no 'more than once' nbdkit -U "$(own_socket)" "$ZONED" good cache_size=1M cache_size=2M --run true
+no 'more than once' nbdkit -U "$(own_socket)" --filter="$BLKMQ" null tags=4 tags=5 --run true
 state_is_kept 'a bad option of nbdkit'
 
 # Every setting of an emulated drive, when it is made and later.

@@ -37,7 +37,7 @@ nonsense ()
   echo "$name: $output"
   refused "$SHINGLE" mount "$tmp/drive" "$tmp/mountpoint"
   contains "$output" '^shingle: '
-  refused nbdkit -U - "$ZONED" "$tmp/drive" --run true
+  refused nbdkit -U "$(own_socket)" "$ZONED" "$tmp/drive" --run true
   contains "$output" '^nbdkit: '
   survives "$SHINGLE" info "$tmp/drive"
   survives "$SHINGLE" info --json "$tmp/drive"
@@ -45,7 +45,7 @@ nonsense ()
   survives "$SHINGLE" zones "$tmp/drive" --map --svg "$tmp/picture"
   survives "$SHINGLE" doctor "$tmp/drive"
   # shellcheck disable=SC2016
-  survives nbdkit -U - "$SG" "$tmp/drive" --run 'nbdinfo --map "$uri"'
+  survives nbdkit -U "$(own_socket)" "$SG" "$tmp/drive" --run 'nbdinfo --map "$uri"'
 }
 
 nonsense 'zones that overlap' . "$(at 5 16)/0000000000008000"
