@@ -5,7 +5,7 @@
  *   mq-bench [--seconds=S] [--rounds=N] [--only=NAME] [--verbose]
  *
  * S is the time of one side of a round (0.6), in four slices that alternate; N the number of
- * rounds (5).  Slices of which the host of a virtual machine kept a part are taken again.
+ * rounds (5).  Slices of which others had a part are taken again.
  * Each line shows the median of A, of B, of the ratios of the rounds, and the bar.
  * Comparing lines with each other means nothing.
  */
