@@ -55,8 +55,8 @@ line_end (const struct sh_volume *v, const struct chunk *ch, const struct append
   return end;
 }
 
-/* Are all blocks from the write pointer up to `first` in the buffer zone, with nobody
-   at work there? */
+/* Are all blocks from the write pointer up to `first` in the buffer zone, not too many
+   of them for one writer to copy, and nobody at work there? */
 static bool
 gap_is_buffered (const struct sh_volume *v, const struct chunk *ch, uint32_t first)
 {
@@ -67,7 +67,8 @@ gap_is_buffered (const struct sh_volume *v, const struct chunk *ch, uint32_t fir
       !(v->zones[m.buffer].flags & RZ_KNOWN))
     return false;
   wp = v->zones[m.data].wp;
-  return wp < first && bits_all_set_locked (v, m.buffer, wp, first - wp) &&
+  return wp < first && first - wp <= GAP_MAX_BLOCKS &&
+         bits_all_set_locked (v, m.buffer, wp, first - wp) &&
          range_is_free_locked (ch, wp, first);
 }
 

@@ -83,6 +83,7 @@
 #define STREAM_RECENT_MS      1000u     /* an append this old still means a stream */
 #define REORDER_VAIN_MAX      3u        /* waits in vain before a zone gets no more */
 #define REORDER_MAX_NS        (100 * NS_PER_MS) /* so long they may become */
+#define GAP_MAX_BLOCKS        2048u     /* copied at most before an append: 8 MiB */
 #define JOIN_MAX_BYTES        (2 * MiB) /* appends joined into one device write */
 #define JOIN_MAX_IOV          64
 #define COPY_BLOCKS           256u      /* blocks of one piece of reclaim: 1 MiB */
