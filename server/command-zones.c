@@ -87,8 +87,9 @@ help (void)
 
 /* One argument; 0, 1 when there is no such one, or -1 with err. */
 static int
-take (struct request *r, const struct args *a, int id, struct sh_error *err)
+take (void *opaque, const struct args *a, int id, struct sh_error *err)
 {
+  struct request *r = opaque;
   unsigned word = 0;
   int e = 0;
 
@@ -135,27 +136,12 @@ take (struct request *r, const struct args *a, int id, struct sh_error *err)
 static int
 parse (int argc, char **argv, struct request *r, bool *done)
 {
-  struct sh_error err = { 0 };
   struct args a;
-  int id, taken;
+  int status;
 
-  *done = false;
   args_init (&a, "shingle zones", options, argc, argv);
-  while ((id = args_next (&a)) != ARGS_END) {
-    if (id == ARGS_HELP) {
-      help ();
-      *done = true;
-      return STATUS_OK;
-    }
-    taken = take (r, &a, id, &err);
-    if (taken == 1)
-      return args_refuse (&a, id, "DEVICE");
-    if (taken == -1) {
-      report_error (&err);
-      return STATUS_USAGE;
-    }
-  }
-  return r->device ? STATUS_OK : refuse_no_device (&a);
+  status = take_arguments (&a, help, take, r, done);
+  return status != STATUS_OK || *done || r->device ? status : refuse_no_device (&a);
 }
 
 /* --- what is listed --- */

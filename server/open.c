@@ -28,6 +28,33 @@ report_error (const struct sh_error *err)
 }
 
 int
+take_arguments (struct args *args, void (*help) (void),
+                int (*take) (void *opaque, const struct args *args, int id,
+                             struct sh_error *err),
+                void *opaque, bool *done)
+{
+  struct sh_error err = { 0 };
+  int id, taken;
+
+  *done = false;
+  while ((id = args_next (args)) != ARGS_END) {
+    if (id == ARGS_HELP) {
+      help ();
+      *done = true;
+      return STATUS_OK;
+    }
+    taken = take (opaque, args, id, &err);
+    if (taken == 1)
+      return args_refuse (args, id, "DEVICE");
+    if (taken == -1) {
+      report_error (&err);
+      return STATUS_USAGE;
+    }
+  }
+  return STATUS_OK;
+}
+
+int
 refuse_no_device (const struct args *args)
 {
   fprintf (stderr, "shingle: a DEVICE is missing; '%s --help' says more\n",

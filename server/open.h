@@ -19,6 +19,14 @@ struct sh_log;
    zones, else STATUS_FAILED. */
 int report_error (const struct sh_error *err);
 
+/* Every argument of a command whose one word is its DEVICE goes to `take`, which returns
+   0, 1 when there is no such one, or -1 with err.  STATUS_OK to go on, or with *done after
+   `help`; else the status to end with. */
+int take_arguments (struct args *args, void (*help) (void),
+                    int (*take) (void *opaque, const struct args *args, int id,
+                                 struct sh_error *err),
+                    void *opaque, bool *done);
+
 /* There is no DEVICE on the command line.  Returns STATUS_USAGE. */
 int refuse_no_device (const struct args *args);
 
