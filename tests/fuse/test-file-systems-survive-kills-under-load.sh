@@ -72,6 +72,7 @@ stop_stress ()
   stresser=''
 }
 # Bash lists the jobs that it has not waited for.
+# shellcheck disable=SC2046
 stop_load () { stop_stress; kill -KILL $(jobs -p) 2>/dev/null; }
 cleanup stop_load
 
