@@ -122,7 +122,7 @@ for d in "${drives[@]}"; do
   as=()
   [ $d != unreadable ] || as=(${unprivileged[@]+"${unprivileged[@]}"})
   shingle=(${as[@]+"${as[@]}"} "$SHINGLE")
-  nbdkit=(${as[@]+"${as[@]}"} nbdkit -U -)
+  nbdkit=(${as[@]+"${as[@]}"} nbdkit -U "$(own_socket)")
   for command in 'format' 'format --force' 'check' 'check --repair' 'info' 'zones' 'doctor'; do
     # shellcheck disable=SC2086
     no $d "${shingle[@]}" $command $d
