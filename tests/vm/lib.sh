@@ -157,12 +157,14 @@ serve_end () {
 }
 
 # connect NAME [CONNECTIONS] [NBD-CLIENT OPTIONS]: the kernel's client; $NBD.
+# It waits longer than its 30 s for an answer: a machine that stands still that long
+# would end the connection, and nbdkit 1.32 itself (raw_send_socket).
 connect () {
   local name=$1 connections=${2:-1}
   shift; [ $# = 0 ] || shift
   modprobe nbd max_part=0
   NBD=/dev/nbd0
-  nbd-client -unix "/tmp/$name.sock" $NBD -C "$connections" "$@" > /tmp/nbd-client.out 2>&1 ||
+  nbd-client -unix "/tmp/$name.sock" $NBD -C "$connections" -t 300 "$@" > /tmp/nbd-client.out 2>&1 ||
     { cat /tmp/nbd-client.out; fail "nbd-client does not connect"; }
   wait_for 10 connected
 }
