@@ -34,8 +34,10 @@ same('sector', drive['logical_block_bytes'], sector)
 same('physical', drive['physical_block_bytes'],
      sector << int(found('readcap', r'per physical block exponent=(\d+)')))
 same('size', drive['size_bytes'], int(found('readcap', r'Device size: (\d+) bytes')))
+# A decimal number, from sg3-utils 1.48 on a hexadecimal one, or words for "no limit".
 most = found('zbc', r'Maximum number of open sequential write required zones: (.*)')
-same('open zones', info['zones']['max_open'], int(most) if most.isdigit() else 0)
+most = int(most, 0) if most[0].isdigit() else 0
+same('open zones', info['zones']['max_open'], 0 if most == 0xffffffff else most)
 
 # SCSI's report: a header of 64 bytes, 64 bytes a zone.
 raw = open(where + '/report.bin', 'rb').read()
