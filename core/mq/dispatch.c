@@ -394,6 +394,21 @@ has_pending (struct mq *mq)
   return (atomic_load (&mq->state) & STATE_QUEUED) || atomic_load (&mq->incoming);
 }
 
+/* Any thread.  Whether there is something to do is looked at in the role only: before,
+   another dispatcher may just be taking it all.  False: nothing to do, or the one who
+   has the role sees our kick and does it. */
+static bool
+take_role (struct mq *mq)
+{
+  do {
+    if (atomic_fetch_add (&mq->kicks, 1) != 0)
+      return false;
+    if (has_pending (mq))
+      return true;
+  } while (atomic_exchange (&mq->kicks, 0) != 1);
+  return false;
+}
+
 /* A turn that lasts too long ends here, if what is in flight is sure to run the queue
    again: it completes after the bit was set, and so sees it.  Only the dispatcher may
    say that something is queued: another one may have taken it all meanwhile. */
@@ -432,16 +447,11 @@ be_dispatcher (struct mq *mq, struct hwq *hwq)
     if (b.n < BATCH && kicked == 1)
       break;
     b.now = sh_now (mq->clock);
-    if (!has_pending (mq))
+    if (!take_role (mq))
       break;
-    if (atomic_fetch_add (&mq->kicks, 1) != 0)
-      return;
-    if (b.now - began > TURN_NS && others_will_run (mq)) {
-      if (atomic_exchange (&mq->kicks, 0) == 1)
-        break;
-      if (atomic_fetch_add (&mq->kicks, 1) != 0)
-        return;
-    }
+    if (b.now - began > TURN_NS && others_will_run (mq) &&
+        (atomic_exchange (&mq->kicks, 0) == 1 || !take_role (mq)))
+      break;
   }
   if (b.n || b.now != began)
     mq_note_longest (&mq->longest_turn_ns, sh_now (mq->clock) - began);
@@ -451,15 +461,8 @@ be_dispatcher (struct mq *mq, struct hwq *hwq)
 void
 mq_run_queue (struct mq *mq, struct hwq *hwq)
 {
-  if (atomic_fetch_add (&mq->kicks, 1) != 0)
-    return;
-  if (has_pending (mq)) {
+  if (take_role (mq))
     be_dispatcher (mq, hwq);
-    return;
-  }
-  /* Nothing to do; but whoever kicked meanwhile has left it to us. */
-  if (atomic_exchange (&mq->kicks, 0) != 1)
-    mq_run_queue (mq, hwq);
 }
 
 void
