@@ -10,11 +10,22 @@
 #include "scsi/disk.h"
 #include "zoned/format.h"
 
-static void
-die (const struct sh_error *err)
+void
+emu_must (int r, const struct sh_error *err)
 {
-  fprintf (stderr, "%s\n", err->message);
-  abort ();
+  if (r == -1) {
+    fprintf (stderr, "%s\n", err->message);
+    abort ();
+  }
+}
+
+pthread_t
+emu_thread (void *(*fn) (void *))
+{
+  pthread_t t;
+
+  assert (pthread_create (&t, NULL, fn, NULL) == 0);
+  return t;
 }
 
 struct emu *
@@ -31,16 +42,15 @@ emu_drive (const char *const settings[])
     const char *const eq = strchr (settings[i], '=');
 
     snprintf (name, sizeof name, "%.*s", (int) (eq - settings[i]), settings[i]);
-    if (emu_settings_set (&s, name, eq + 1, &err) == -1)
-      die (&err);
+    emu_must (emu_settings_set (&s, name, eq + 1, &err), &err);
   }
-  if (emu_settings_complete (&s, &err) == -1 || emu_open_ram (&s, &emu, &err) == -1)
-    die (&err);
+  emu_must (emu_settings_complete (&s, &err), &err);
+  emu_must (emu_open_ram (&s, &emu, &err), &err);
   return emu;
 }
 
-static struct bdev *
-open_disk (struct emu *emu)
+struct bdev *
+emu_disk (struct emu *emu)
 {
   const struct disk_options o = { 0 };
   struct sh_error err = { 0 };
@@ -48,8 +58,7 @@ open_disk (struct emu *emu)
   struct bdev *bdev;
 
   emu_make_transport (emu, &t);
-  if (disk_open (&t, &o, &bdev, &err) == -1)
-    die (&err);
+  emu_must (disk_open (&t, &o, &bdev, &err), &err);
   return bdev;
 }
 
@@ -57,15 +66,14 @@ void
 emu_format (struct emu *emu, uint32_t reserved)
 {
   const struct format_options o = { .label = "test", .reserved = reserved };
-  struct bdev *const bdev = open_disk (emu);
+  struct bdev *const bdev = emu_disk (emu);
   struct sh_error err = { 0 };
   struct zone_table *t = NULL;
   struct format_plan plan;
 
-  if (zone_table_read (bdev, &t, &err) == -1 ||
-      format_make_plan (bdev, t, &o, &plan, &err) == -1 ||
-      format_write (bdev, &t, &o, &plan, &err) == -1)
-    die (&err);
+  emu_must (zone_table_read (bdev, &t, &err), &err);
+  emu_must (format_make_plan (bdev, t, &o, &plan, &err), &err);
+  emu_must (format_write (bdev, &t, &o, &plan, &err), &err);
   zone_table_free (t);
   bdev_close (bdev);
 }
@@ -76,8 +84,8 @@ emu_volume (struct emu *emu, const struct sh_volume_options *options, bool start
   struct sh_error err = { 0 };
   struct sh_volume *v;
 
-  if (sh_volume_open (open_disk (emu), options, &v, &err) == -1 ||
-      (start && sh_volume_start (v, &err) == -1))
-    die (&err);
+  emu_must (sh_volume_open (emu_disk (emu), options, &v, &err), &err);
+  if (start)
+    emu_must (sh_volume_start (v, &err), &err);
   return v;
 }

@@ -9,16 +9,13 @@
 #include <assert.h>
 #include <check.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/bytes.h"
-#include "base/error.h"
 #include "emu-volume.h"
 #include "gate-bdev.h"
 #include "mq/mq.h"
-#include "scsi/disk.h"
 
 #define ZONE (256 * KiB)
 #define BLOCK (4 * KiB)
@@ -29,15 +26,6 @@ static struct gate *gate;
 static struct mq *mq;
 static struct sh_volume *v;
 
-static void
-must (int r, const struct sh_error *err)
-{
-  if (r == -1) {
-    fprintf (stderr, "%s\n", err->message);
-    abort ();
-  }
-}
-
 /* Four conventional zones: two of metadata, two for data, which chunks 0 and 1 take. */
 static void
 set_up (void)
@@ -47,25 +35,21 @@ set_up (void)
   };
   const struct tagset_options one_tag = { .tags = 1, .reserved = 1 };
   const struct sh_volume_options o = { 0 };
-  const struct disk_options disk = { 0 };
   struct mq_options queue;
   struct sh_error err = { 0 };
-  struct transport t;
   struct bdev *bdev;
   struct tagset *set;
   uint8_t block[BLOCK];
 
   emu = emu_drive (settings);
   emu_format (emu, 2);
-  emu_make_transport (emu, &t);
-  must (disk_open (&t, &disk, &bdev, &err), &err);
-  gate = gate_new (bdev);
+  gate = gate_new (emu_disk (emu));
   mq_options_init (&queue);
   queue.depth = 64;
-  must (tagset_open (&one_tag, &set, &err), &err);
-  must (mq_bdev_create (&gate->bdev, set, true, &queue, &bdev, &err), &err);
+  emu_must (tagset_open (&one_tag, &set, &err), &err);
+  emu_must (mq_bdev_create (&gate->bdev, set, true, &queue, &bdev, &err), &err);
   mq = mq_of_bdev (bdev);
-  must (sh_volume_open (bdev, &o, &v, &err), &err);
+  emu_must (sh_volume_open (bdev, &o, &v, &err), &err);
   memset (block, 'x', sizeof block);
   assert (sh_volume_pwrite (v, block, BLOCK, BLOCK, 0, 0) == 0);
   assert (sh_volume_pwrite (v, block, BLOCK, ZONE + 8 * BLOCK, 0, 0) == 0);
@@ -77,7 +61,7 @@ tear_down (void)
 {
   struct sh_error err = { 0 };
 
-  must (sh_volume_close (v, &err), &err);
+  emu_must (sh_volume_close (v, &err), &err);
   emu_close (emu);
 }
 
@@ -122,15 +106,6 @@ writer_main (void *opaque)
   return NULL;
 }
 
-static pthread_t
-begin (void *(*fn) (void *))
-{
-  pthread_t t;
-
-  assert (pthread_create (&t, NULL, fn, NULL) == 0);
-  return t;
-}
-
 static pthread_t readers[READERS + 1], reclaimer;
 
 /* A read is in flight and has the only tag; a copy of reclaim waits in the queue;
@@ -141,12 +116,12 @@ fill_queue (void)
   unsigned i;
 
   gate_close (gate);
-  readers[0] = begin (reader_main);
+  readers[0] = emu_thread (reader_main);
   gate_await (gate, 1);
-  reclaimer = begin (reclaimer_main);
+  reclaimer = emu_thread (reclaimer_main);
   await_inside (DL_IDLE, 1);
   for (i = 1; i <= READERS; ++i)
-    readers[i] = begin (reader_main);
+    readers[i] = emu_thread (reader_main);
   await_inside (DL_BE, READERS + 1);
 }
 
@@ -184,7 +159,7 @@ START_TEST (copying_that_a_writer_waits_for_is_not_idle_work)
   pthread_t writer;
 
   fill_queue ();
-  writer = begin (writer_main);
+  writer = emu_thread (writer_main);
   await_inside (DL_IDLE, 0);
   await_inside (DL_BE, READERS + 2);
   gate_open (gate);
