@@ -100,6 +100,38 @@ execute (struct fixture *x, enum bdev_op op, void *buf, uint64_t len, uint64_t o
   return r;
 }
 
+/* ---- a small drive with conventional and sequential zones ---- */
+
+#define ZONE (1 * MiB)
+#define SEQ (5 * MiB)           /* start of a sequential zone */
+
+static inline struct fake_drive *
+smr (void)
+{
+  return fake_new (512, 16, 2048, 4);
+}
+
+static inline uint64_t
+pointer (struct fixture *x, uint64_t off)
+{
+  return x->f->zones[off / ZONE].wp * x->f->lbs;
+}
+
+/* Writes len stamped bytes at off through the disk. */
+static inline int
+write_stamped (struct fixture *x, uint64_t off, size_t len, unsigned flags, uint64_t *done)
+{
+  uint8_t *buf = malloc (len);
+  int r, e;
+
+  stamp (buf, len, off, x->f->lbs, 1);
+  r = execute (x, BDEV_WRITE, buf, len, off, flags, done);
+  e = errno;
+  free (buf);
+  errno = e;
+  return r;
+}
+
 #define assert_errno(call, e)                            \
   do {                                                   \
     errno = 0;                                           \

@@ -3,12 +3,6 @@
 #include <config.h>
 #include "disk-fixture.h"
 
-static struct fake_drive *
-smr (void)
-{
-  return fake_new (512, 16, 2048, 4);
-}
-
 static void
 open_must_fail (struct fake_drive *f, int errnum, const char *part)
 {
