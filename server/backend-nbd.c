@@ -9,9 +9,10 @@
  *
  * The other half are direct.  A request that finds nothing else under way takes all
  * of them: its thread sends and waits for the replies itself, so that nobody has to
- * be woken but by the server.  There a large read or write goes in parts, one on
- * each direct connection, for the server to work on at once.  Only one thread is in
- * there at a time, for others must stay to take further requests from the kernel.
+ * be woken but by the server.  There a large read or write goes in parts, spread over
+ * the direct connections, so that the server works on one while another is on its way.
+ * Only one thread is in there at a time, for others must stay to take further requests
+ * from the kernel.
  *
  * libnbd calls its completion callbacks with the handle locked, so they only push
  * the part to the connection's list of finished ones; it is emptied by the same
@@ -31,6 +32,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "backend.h"
@@ -45,6 +47,8 @@
 #define MAX_DATA_BYTES (32 * (int64_t) MiB)     /* what every server takes */
 #define MIN_PART_BYTES (256 * KiB)
 #define PART_ALIGN (64 * KiB)
+#define SEND_BUFFER_BYTES ((int) MiB)   /* of a socket: all that one connection gets of
+                                   the largest request */
 #define MAX_LOOKS 60            /* at sockets in full flow, before sleeping: as long
                                    as it takes to be woken */
 
@@ -314,13 +318,14 @@ find_waiting (struct nbd_backend *n, struct waiting *w)
 
 /* Until all is done that is under way on the direct connections.  Once data moves,
    more comes within microseconds, and a sleep for each bit of it would cost both
-   sides more than to look again.  (Nor is the processor yielded between looks: on a
-   busy one that could give it away for milliseconds.) */
+   sides more than to look again; with a request in parts, data move from the start.
+   (Nor is the processor yielded between looks: on a busy one that could give it away
+   for milliseconds.) */
 static void
-drive_direct (struct nbd_backend *n)
+drive_direct (struct nbd_backend *n, bool in_parts)
 {
   struct waiting w;
-  unsigned i, looks_left = 0;
+  unsigned i, looks_left = in_parts ? MAX_LOOKS : 0;
 
   for (find_waiting (n, &w); w.nr > 0; find_waiting (n, &w)) {
     const int r = poll (w.polls, w.nr, looks_left > 0 ? 0 : -1);
@@ -337,13 +342,11 @@ drive_direct (struct nbd_backend *n)
 }
 
 static unsigned
-count_parts (const struct nbd_backend *n, const struct backend_io *io)
+count_parts (const struct backend_io *io)
 {
-  const uint64_t most = MIN (n->nr_direct, BACKEND_MAX_PARTS);
-
   if (io->op != BACKEND_READ && io->op != BACKEND_WRITE)
     return 1;
-  return MAX (MIN (io->count / MIN_PART_BYTES, most), 1);
+  return MAX (MIN (io->count / MIN_PART_BYTES, BACKEND_MAX_PARTS), 1);
 }
 
 /* Where part i of nr begins: at a multiple of PART_ALIGN of the export. */
@@ -361,14 +364,14 @@ part_begin (const struct backend_io *io, unsigned i, unsigned nr)
 static void
 submit_direct (struct nbd_backend *n, struct backend_io *io)
 {
-  const unsigned nr = count_parts (n, io);
+  const unsigned nr = count_parts (io);
   unsigned i;
 
   atomic_store (&io->parts_left, nr);
   for (i = 0; i < nr; ++i)
-    start_part (io, &io->parts[i], &n->conns[n->nr_shared + i],
+    start_part (io, &io->parts[i], &n->conns[n->nr_shared + i % n->nr_direct],
                 part_begin (io, i, nr), part_begin (io, i + 1, nr));
-  drive_direct (n);
+  drive_direct (n, nr > 1);
   /* Given back before the answer, which may bring the next request. */
   atomic_store_explicit (&n->direct_taken, false, memory_order_release);
   io->done (io, atomic_load (&io->errnum));
@@ -649,6 +652,21 @@ wait_connected (struct conn *c, const char *what, struct sh_error *err)
   return 0;
 }
 
+/* A large write is then in the socket at once: a small buffer would put both sides to
+   sleep for each part of it.  TCP sizes its own buffers better.  Without it all works,
+   but slower. */
+static void
+grow_send_buffer (int fd)
+{
+  const int wanted = SEND_BUFFER_BYTES;
+  int domain, now;
+  socklen_t len = sizeof domain;
+
+  if (getsockopt (fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && domain == AF_UNIX
+      && getsockopt (fd, SOL_SOCKET, SO_SNDBUF, &now, &len) == 0 && now < wanted)
+    setsockopt (fd, SOL_SOCKET, SO_SNDBUF, &wanted, sizeof wanted);
+}
+
 /* By URI, or by command if uri is NULL. */
 static int
 connect_one (struct nbd_backend *n, const char *uri, char **command,
@@ -681,7 +699,10 @@ connect_one (struct nbd_backend *n, const char *uri, char **command,
           : nbd_aio_connect_systemd_socket_activation (c->nbd, command);
   if (r == -1)
     return fail_nbd (err, what);
-  return wait_connected (c, what, err);
+  if (wait_connected (c, what, err) == -1)
+    return -1;
+  grow_send_buffer (nbd_aio_get_fd (c->nbd));
+  return 0;
 }
 
 static void
