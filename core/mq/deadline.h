@@ -16,8 +16,7 @@
  *
  * This is a plain data structure.  It has no thread, no lock and no clock:
  * the caller makes sure that one thread at a time is inside and passes `now`.
- * Only dl_count_inserted, dl_count_completed and the counters may be used from
- * any thread.
+ * Only dl_count_completed may be used from any thread, and the counters be read.
  */
 #ifndef MQ_DEADLINE_H
 #define MQ_DEADLINE_H
@@ -77,9 +76,7 @@ struct dl_request {
   struct list hash;             /* merge hash, by end sector */
 };
 
-/* 32 bits, and wrap: only differences mean something.  The order of the three
-   in 1.1: completed and, for requests that never enter the scheduler, inserted
-   and dispatched change outside. */
+/* 32 bits, and wrap: only differences mean something.  Only completed changes outside. */
 struct dl_counters {
   atomic_uint inserted, merged, dispatched, completed;
 };

@@ -149,7 +149,7 @@ take (struct mq *mq, struct batch *b, struct mq_request *rq, int tag)
 
   rq->tag = tag;
   mq_count_alone (&hwq->dispatched);
-  mq_note_longest (&mq->longest_wait_ns, b->now - rq->arrived_ns);
+  mq_tell_longest (&mq->longest_wait_ns, b->now - rq->arrived_ns);
   b->rq[b->n++] = rq;
 }
 
@@ -337,7 +337,7 @@ pull (struct mq *mq, struct hwq *hwq, struct batch *b)
       pull_unserved (mq, b);
     if (direct != NO_TAG && sched != NO_TAG)
       return;
-    mq_count_alone (&mq->refused);
+    mq_tell_alone (&mq->refused);
     /* Known to wait, then look once more: a tag given back before we were
        known has woken nobody (pairs with tag_pass_on). */
     if (tag_is_waiting (mq->user) || b->n == BATCH || own_limit_is_reached (mq))
@@ -383,9 +383,9 @@ issue (struct mq *mq, struct batch *b)
 static void
 count_run (struct hwq *hwq, bool had_work)
 {
-  mq_count_alone (&hwq->run);
+  mq_tell_alone (&hwq->run);
   if (!had_work)
-    mq_count_alone (&hwq->useless_runs);
+    mq_tell_alone (&hwq->useless_runs);
 }
 
 static bool
@@ -453,8 +453,8 @@ be_dispatcher (struct mq *mq, struct hwq *hwq)
         (atomic_exchange (&mq->kicks, 0) == 1 || !take_role (mq)))
       break;
   }
-  if (b.n || b.now != began)
-    mq_note_longest (&mq->longest_turn_ns, sh_now (mq->clock) - began);
+  if (MQ_TELLS && (b.n || b.now != began))
+    mq_tell_longest (&mq->longest_turn_ns, sh_now (mq->clock) - began);
 }
 
 /* Any thread. */

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "base/clock.h"
+#include "mq/count.h"
 #include "mq/mq.h"
 
 /* struct mq.state: how many requests of each class are inside, 19 bits each, but for
@@ -249,28 +250,6 @@ mq_headroom (struct mq *mq)
   const unsigned quarter = tag_user_limit (mq->user) / 4;
 
   return headroom < quarter ? headroom : quarter;
-}
-
-static inline void
-mq_count (atomic_ullong *counter)
-{
-  atomic_fetch_add_explicit (counter, 1, memory_order_relaxed);
-}
-
-/* One that only the dispatcher changes. */
-static inline void
-mq_count_alone (atomic_ullong *counter)
-{
-  const uint64_t n = atomic_load_explicit (counter, memory_order_relaxed);
-
-  atomic_store_explicit (counter, n + 1, memory_order_relaxed);
-}
-
-static inline void
-mq_note_longest (atomic_ullong *longest, uint64_t ns)
-{
-  if (ns > atomic_load_explicit (longest, memory_order_relaxed))
-    atomic_store_explicit (longest, ns, memory_order_relaxed);
 }
 
 #endif

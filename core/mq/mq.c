@@ -573,7 +573,7 @@ mq_requeue (struct mq *mq, struct mq_request *rq)
   struct hwq *hwq = &mq->hwq[rq->hwq];
   const unsigned c = rq->dl.prio_class;
 
-  mq_count (&mq->requeued);
+  mq_tell (&mq->requeued);
   if (rq->apart) {
     rq->apart = false;
     count_in (mq, c, 1);
@@ -598,7 +598,7 @@ void
 mq_owner_wake (struct mq *mq, struct mq_request *rq, uint32_t turn)
 {
   if (atomic_exchange (&rq->turn, turn) == TURN_ASLEEP) {
-    mq_count (&mq->owner_wakes);
+    mq_tell (&mq->owner_wakes);
     futex_wake_one (&rq->turn, false);
   }
 }

@@ -23,8 +23,8 @@ void
 mq_count_merged_uncounted (struct mq *mq, struct mq_request *rq)
 {
   assert (!rq->owns_zone);      /* else nobody would give the zone back */
-  mq_count_alone (&mq->merged[rq->dl.prio_class]);
-  mq_count_alone (&mq->hwq[rq->hwq].merged);
+  mq_tell_alone (&mq->merged[rq->dl.prio_class]);
+  mq_tell_alone (&mq->hwq[rq->hwq].merged);
   if (rq->counted_async)
     atomic_fetch_sub (&mq->async_inside[rq->dl.prio_class], 1);
   rq->counted_async = false;

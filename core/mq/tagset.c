@@ -2,6 +2,7 @@
 /* Tags are taken and given back, limits follow from claims, waiters are woken. */
 #include <config.h>
 #include <assert.h>
+#include "mq/count.h"
 #include "mq/futex.h"
 #include "mq/tagset-internal.h"
 
@@ -330,7 +331,8 @@ ring (struct tagset *set, unsigned slot)
 {
   struct tag_user *local = atomic_load (&set->local[slot]);
 
-  atomic_fetch_add_explicit (&set->seg->wakes, 1, memory_order_relaxed);
+  if (MQ_TELLS)
+    atomic_fetch_add_explicit (&set->seg->wakes, 1, memory_order_relaxed);
   if (local) {
     local->wake (local->opaque);
     return;

@@ -84,17 +84,6 @@ read_each (struct bdev *bdev, struct mq_request **rq, unsigned n)
       abort ();
 }
 
-/* As many counters as the queue has for a request, so that their price can be seen. */
-static void
-count_more (struct device *d, struct mq_request **rq, unsigned n)
-{
-  unsigned i, k;
-
-  for (i = 0; i < n; ++i)
-    for (k = 0; k < d->more_counters; ++k)
-      atomic_fetch_add_explicit (&d->commands[rq[i]->hwq % BENCH_MAX_HWQS].more[k], 1, memory_order_relaxed);
-}
-
 void
 device_issue (void *opaque, struct mq_request **rq, unsigned n)
 {
@@ -104,8 +93,6 @@ device_issue (void *opaque, struct mq_request **rq, unsigned n)
   unsigned i;
 
   atomic_fetch_add_explicit (&d->commands[rq[0]->hwq % BENCH_MAX_HWQS].n, n, memory_order_relaxed);
-  if (d->more_counters)
-    count_more (d, rq, n);
   if (d->at_once) {
     if (d->bdev)
       read_each (d->bdev, rq, n);

@@ -27,7 +27,6 @@ struct device {
   uint64_t latency_ns;          /* 0 with at_once */
   unsigned units;
   bool at_once;                 /* completes inside issue */
-  unsigned more_counters;       /* changed once more for each request */
   struct bdev *bdev;            /* at_once: reads 4 KiB of it for each; NULL: nothing */
 
   pthread_mutex_t lock;
@@ -38,7 +37,7 @@ struct device {
   unsigned next_unit;
   bool stop;
   pthread_t thread;
-  struct { _Alignas (128) atomic_ullong n, more[8]; } commands[BENCH_MAX_HWQS]; /* by hwq */
+  struct { _Alignas (128) atomic_ullong n; } commands[BENCH_MAX_HWQS]; /* by hwq */
 };
 
 struct device *device_new (void);

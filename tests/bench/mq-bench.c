@@ -162,10 +162,9 @@ priorities (void)
         p.longest_wait_a <= 517 * NS_PER_MS);
 }
 
-#define DRIVE "emu:ram:size=256M,zone_size=4M,conventional=64"
 
 /* A drive in RAM that answers at once, through its CDBs; NULL when there is none. */
-static struct bdev *
+struct bdev *
 open_emulated_drive (const char *uri)
 {
   const struct disk_options options = { 0 };
@@ -218,56 +217,6 @@ batches (void)
     threads_and_batches ("emulated drive", bdev);
     bdev_close (bdev);
   }
-}
-
-/* -- counting --------------------------------------------------------------------------------------- */
-
-static void
-write_everything (struct bdev *bdev)
-{
-  static char buf[1 << 20];
-  uint64_t at;
-
-  memset (buf, 'x', sizeof buf);
-  for (at = 0; at < 16 * MiB; at += sizeof buf)
-    if (bdev_write (bdev, buf, sizeof buf, at, 0) == -1)
-      abort ();
-}
-
-/* What the counters of a request cost: as much as the same number once more.  A request that
-   starts at once changes two, which its hwq's other threads change as well.  So does one that
-   was queued: it comes in and completes, in batches one for several requests; what the
-   dispatcher counts it counts alone, with a plain addition. */
-static void
-counting (void)
-{
-  struct set_up at_once = {
-    .queues = 1, .tags = 128, .hwqs = 1, .submitters = 1, .depth = 16, .batch = 1,
-    .at_once = true, .units = 1, .bdev = open_emulated_drive (DRIVE),
-  };
-  struct set_up queued = {
-    .queues = 1, .tags = 32, .hwqs = 24, .submitters = 24, .depth = 32, .batch = 16,
-    .latency_ns = 0, .units = 32,
-  };
-  struct set_up more;
-  struct pair p;
-
-  if (at_once.bdev == NULL)
-    return;
-  write_everything (at_once.bdev);
-  more = at_once;
-  more.more_counters = 2;
-  compare (&more, &at_once, &p);
-  line ("two counters more / as it is, 4 KiB from the emulated drive", p.a, p.b, p.ratio,
-        ">= 0.98", p.ratio >= 0.98);
-  by_cpu (&p);
-  more = queued;
-  more.more_counters = 2;
-  compare (&more, &queued, &p);
-  line ("two counters more / as it is, queued requests", p.a, p.b, p.ratio, ">= 0.98",
-        p.ratio >= 0.98);
-  by_cpu (&p);
-  bdev_close (at_once.bdev);
 }
 
 /* -- instructions ------------------------------------------------------------------------------------ */
@@ -356,6 +305,7 @@ main (int argc, char **argv)
     { "verbose", no_argument, NULL, 'v' },
     { "only", required_argument, NULL, 'o' },
     { "inline-loop", required_argument, NULL, 'i' },
+    { "slice", required_argument, NULL, 'l' },
     { NULL, 0, NULL, 0 }
   };
   char self[512];
@@ -370,6 +320,7 @@ main (int argc, char **argv)
     case 'v': verbose = true; break;
     case 'o': only = optarg; break;
     case 'i': inline_loop (atoi (optarg)); return 0;
+    case 'l': return counting_slice (optarg);
     default:
       fprintf (stderr, "Usage: mq-bench [--seconds=S] [--rounds=N] [--only=NAME]\nnames:");
       for (i = 0; i < ARRAY_SIZE (benches); ++i)

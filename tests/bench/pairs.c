@@ -70,7 +70,6 @@ measure (const struct set_up *u, struct measured *m)
   d->latency_ns = u->latency_ns;
   d->units = u->units;
   d->at_once = u->at_once;
-  d->more_counters = u->more_counters;
   d->bdev = u->bdev;
   all_queues = mq;
   mq_options_init (&o);

@@ -23,7 +23,7 @@ struct set_up {
   uint64_t latency_ns;
   unsigned units;
   bool at_once;
-  unsigned more_counters;       /* of the device, 8 at most */
+  const char *program, *name;   /* of measure_in_program */
   struct bdev *bdev;
   bool sequential;
   enum dl_dir dir;
@@ -65,6 +65,14 @@ void line (const char *what, double a, double b, double ratio, const char *bar, 
 /* classic.c: against one lock that is taken for each request */
 void batched_dispatch (void);
 void merge_guard (void);
+
+/* counting.c: against a build of core/mq that does not count */
+void counting (void);
+int counting_slice (const char *name); /* one, measured and printed, for the other program */
+
+/* mq-bench.c */
+#define DRIVE "emu:ram:size=256M,zone_size=4M,conventional=64"
+struct bdev *open_emulated_drive (const char *uri);
 
 /* fairness.c: clients, connections and drives that share tags */
 void fairness (void);
