@@ -278,15 +278,15 @@ void
 map_set_locked (struct sh_volume *v, uint32_t c, uint32_t data, uint32_t buffer)
 {
   struct map_entry *const m = &v->map[c];
-  const uint32_t block = c / MAP_ENTRIES;
+  const uint32_t unit = map_unit (v, c);
 
   v->nr_mapped += (data != ZONE_NONE) - (m->data != ZONE_NONE);
   v->nr_buffered += (buffer != ZONE_NONE) - (m->buffer != ZONE_NONE);
   *m = (struct map_entry) { data, buffer };
   own (v, data, c, ZS_DATA);
   own (v, buffer, c, ZS_BUFFER);
-  if (!(v->map_flags[block] & MAP_DIRTY)) {
-    v->map_flags[block] |= MAP_DIRTY;
+  if (!(v->map_flags[unit] & MAP_DIRTY)) {
+    v->map_flags[unit] |= MAP_DIRTY;
     v->map_dirty++;
   }
   if (v->waits != NULL)

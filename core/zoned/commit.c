@@ -15,6 +15,11 @@
  * have one generation, the current one first gets the next: a set that is being
  * written is always the older one.
  *
+ * What is written is counted in units, physical blocks of the drive: on one whose
+ * blocks are 512 bytes a bitmap of 4096 bits is one of them, and what stands behind
+ * it in its block, zeroes as formatted, is left alone.  The same goes for the mapping
+ * table, and for what a superblock has behind its fields once it is known to be there.
+ *
  * When the write of the superblock itself fails, nobody knows whether it is on the
  * drive.  That set is complete, so it stays as it is, and its superblock is written
  * again before anything else (sb_doubt): no set with a superblock that might count
@@ -28,12 +33,12 @@
 #include <string.h>
 #include "zoned/running.h"
 
-#define GATHER_BLOCKS 64u       /* neighbouring metadata blocks in one write: 256 KiB */
+#define GATHER_BYTES (256 * KiB)        /* neighbouring metadata in one write */
 #define COMPARE_BLOCKS 256u     /* read at a time when the sets are compared */
 
-/* A metadata block, or the blocks of one zone's bitmap, to be written. */
+/* A unit of the mapping table, or those of one zone's bitmap, to be written. */
 struct item {
-  uint32_t block;               /* in the set */
+  uint32_t unit;                /* in the set */
   uint32_t count;
   enum { ITEM_COPY, ITEM_PREFIX, ITEM_READ } kind;
   uint32_t prefix;              /* ITEM_PREFIX: bits set from the first on */
@@ -63,6 +68,18 @@ sets_differ_locked (const struct sh_volume *v)
 
 /* ---- the snapshot ---- */
 
+static uint32_t
+units_of_blocks (const struct sh_volume *v, uint32_t blocks)
+{
+  return blocks * (BLOCK_BYTES / v->meta_unit);
+}
+
+static uint32_t
+nr_map_units (const struct sh_volume *v)
+{
+  return units_of_blocks (v, v->l.nr_map_blocks);
+}
+
 static size_t
 words_bytes (const struct sh_volume *v)
 {
@@ -73,13 +90,13 @@ static int
 snapshot_make (struct sh_volume *v, struct snapshot *s)
 {
   const size_t zones = (size_t) v->nr_dirty + v->nr_stale;
-  const size_t maps = v->l.nr_map_blocks;
+  const size_t maps = nr_map_units (v);
 
   s->nr = 0;
   s->copied = 0;
   s->items = malloc ((zones + maps) * sizeof s->items[0] + 1);
   s->copy = malloc (v->nr_bits * words_bytes (v) +
-                    ((size_t) v->map_dirty + v->map_stale) * BLOCK_BYTES + 1);
+                    ((size_t) v->map_dirty + v->map_stale) * v->meta_unit + 1);
   if (s->items != NULL && s->copy != NULL)
     return 0;
   free (s->items);
@@ -103,8 +120,8 @@ snapshot_zone (struct sh_volume *v, struct snapshot *s, uint32_t z, bool from_di
   uint32_t i;
 
   *it = (struct item) {
-    .block = 1 + v->l.nr_map_blocks + z * v->l.zbm,
-    .count = v->l.zbm,
+    .unit = units_of_blocks (v, 1 + v->l.nr_map_blocks + z * v->l.zbm),
+    .count = DIV_ROUND_UP (words_bytes (v), v->meta_unit),
     .kind = ITEM_READ,
   };
   if (from_disk || !(zone->flags & RZ_KNOWN))
@@ -122,31 +139,34 @@ snapshot_zone (struct sh_volume *v, struct snapshot *s, uint32_t z, bool from_di
 }
 
 static void
-snapshot_map (struct sh_volume *v, struct snapshot *s, uint32_t block, bool from_disk)
+snapshot_map (struct sh_volume *v, struct snapshot *s, uint32_t unit, bool from_disk)
 {
-  const struct map_entry *const m = v->map + (size_t) block * MAP_ENTRIES;
+  const uint32_t entries = v->meta_unit / MAP_ENTRY_BYTES;
+  const struct map_entry *const m = v->map + (size_t) unit * entries;
   struct item *const it = &s->items[s->nr++];
   uint32_t i;
 
-  *it = (struct item) { .block = 1 + block, .count = 1, .kind = ITEM_READ };
+  *it = (struct item) {
+    .unit = units_of_blocks (v, 1) + unit, .count = 1, .kind = ITEM_READ
+  };
   if (from_disk)
     return;
   it->kind = ITEM_COPY;
   it->at = s->copied;
-  it->len = BLOCK_BYTES;
-  for (i = 0; i < MAP_ENTRIES; ++i) {
+  it->len = v->meta_unit;
+  for (i = 0; i < entries; ++i) {
     put_le32 (s->copy + s->copied + MAP_ENTRY_BYTES * i, m[i].data);
     put_le32 (s->copy + s->copied + MAP_ENTRY_BYTES * i + 4, m[i].buffer);
   }
-  s->copied += BLOCK_BYTES;
+  s->copied += it->len;
 }
 
 static int
-by_block (const void *a, const void *b)
+by_unit (const void *a, const void *b)
 {
   const struct item *const x = a, *const y = b;
 
-  return x->block < y->block ? -1 : x->block > y->block;
+  return x->unit < y->unit ? -1 : x->unit > y->unit;
 }
 
 /* What the older set lacks, with all changes up to now; they now belong to the
@@ -158,7 +178,7 @@ snapshot_commit (struct sh_volume *v, struct snapshot *s)
 
   if (snapshot_make (v, s) == -1)
     return -1;
-  for (i = 0; i < v->l.nr_map_blocks; ++i) {
+  for (i = 0; i < nr_map_units (v); ++i) {
     if (v->map_flags[i] & (MAP_DIRTY | MAP_STALE))
       snapshot_map (v, s, i, false);
     if (v->map_flags[i] & MAP_DIRTY)
@@ -193,7 +213,7 @@ snapshot_stale (struct sh_volume *v, struct snapshot *s)
 
   if (snapshot_make (v, s) == -1)
     return -1;
-  for (i = 0; i < v->l.nr_map_blocks; ++i)
+  for (i = 0; i < nr_map_units (v); ++i)
     if (v->map_flags[i] & MAP_STALE)
       snapshot_map (v, s, i, v->map_flags[i] & MAP_DIRTY);
   for (i = 0; i < v->nr_stale; ++i)
@@ -220,30 +240,39 @@ look_at_meta_zone (struct sh_volume *v, int set, uint32_t block)
           v->bdev->info.name, z, set, found.cond == ZONE_OFFLINE ? "offline" : "read-only");
 }
 
+/* Units [unit, unit + count) of a set. */
 static int
-rw_blocks (struct sh_volume *v, enum bdev_op op, int set, uint32_t block,
-           uint32_t count, uint8_t *buf)
+rw_units (struct sh_volume *v, enum bdev_op op, int set, uint32_t unit, uint32_t count,
+          uint8_t *buf)
 {
-  const struct iovec iov = { buf, (size_t) count * BLOCK_BYTES };
-  const int r = dev_rw (v, op, 0, (layout_set_block (&v->l, set) + block) * BLOCK_BYTES,
-                        &iov, 1, 0, NULL);
+  const struct iovec iov = { buf, (size_t) count * v->meta_unit };
+  const uint64_t at = (uint64_t) unit * v->meta_unit;
+  const int r = dev_rw (v, op, 0, layout_set_block (&v->l, set) * BLOCK_BYTES + at, &iov, 1, 0,
+                        NULL);
   const int e = errno;
 
   if (r == -1 && op == BDEV_WRITE)
-    look_at_meta_zone (v, set, block);
+    look_at_meta_zone (v, set, at / BLOCK_BYTES);
   errno = e;
   return r;
 }
 
-/* Part [skip, skip + count) of an item's blocks into buf. */
+static int
+rw_blocks (struct sh_volume *v, enum bdev_op op, int set, uint32_t block, uint32_t count,
+           uint8_t *buf)
+{
+  return rw_units (v, op, set, units_of_blocks (v, block), units_of_blocks (v, count), buf);
+}
+
+/* Part [skip, skip + count) of an item's units into buf. */
 static int
 item_fill (struct sh_volume *v, const struct snapshot *s, const struct item *it,
            uint32_t skip, uint32_t count, uint8_t *buf)
 {
-  const size_t from = (size_t) skip * BLOCK_BYTES, len = (size_t) count * BLOCK_BYTES;
+  const size_t from = (size_t) skip * v->meta_unit, len = (size_t) count * v->meta_unit;
 
   if (it->kind == ITEM_READ)
-    return rw_blocks (v, BDEV_READ, v->cur, it->block + skip, count, buf);
+    return rw_units (v, BDEV_READ, v->cur, it->unit + skip, count, buf);
   memset (buf, 0, len);
   if (it->kind == ITEM_COPY) {
     if (from < it->len)
@@ -260,28 +289,29 @@ item_fill (struct sh_volume *v, const struct snapshot *s, const struct item *it,
   return 0;
 }
 
-/* n blocks from buf; many zeroes at once need no data. */
+/* n units from buf; many zeroes at once need no data. */
 static int
 write_gathered (struct sh_volume *v, int set, uint32_t first, uint32_t n, uint8_t *buf)
 {
-  const size_t len = (size_t) n * BLOCK_BYTES;
+  const size_t len = (size_t) n * v->meta_unit;
   struct bdev_req req = {
     .op = BDEV_WRITE_ZEROES,
     .prio = BDEV_PRIO_BE,
-    .off_bytes = (layout_set_block (&v->l, set) + first) * BLOCK_BYTES,
+    .off_bytes = layout_set_block (&v->l, set) * BLOCK_BYTES + (uint64_t) first * v->meta_unit,
     .len_bytes = len,
   };
 
-  if (n < GATHER_BLOCKS || v->bdev->info.max_zeroes_bytes < len ||
+  if (len < GATHER_BYTES || v->bdev->info.max_zeroes_bytes < len ||
       buf[0] != 0 || memcmp (buf, buf + 1, len - 1) != 0)
-    return rw_blocks (v, BDEV_WRITE, set, first, n, buf);
+    return rw_units (v, BDEV_WRITE, set, first, n, buf);
   return dev_io (v, &req);
 }
 
 static int
 write_items (struct sh_volume *v, int set, struct snapshot *s, uint64_t *written)
 {
-  uint8_t *const buf = aligned_alloc (BLOCK_BYTES, GATHER_BLOCKS * BLOCK_BYTES);
+  const uint32_t most = GATHER_BYTES / v->meta_unit;
+  uint8_t *const buf = aligned_alloc (BLOCK_BYTES, GATHER_BYTES);
   uint32_t first = 0, n = 0, i, skip;
   int r = 0;
 
@@ -289,27 +319,27 @@ write_items (struct sh_volume *v, int set, struct snapshot *s, uint64_t *written
     errno = ENOMEM;
     return -1;
   }
-  qsort (s->items, s->nr, sizeof s->items[0], by_block);
+  qsort (s->items, s->nr, sizeof s->items[0], by_unit);
   for (i = 0; i < s->nr && r == 0; ++i)
     for (skip = 0; skip < s->items[i].count && r == 0;) {
       const struct item *const it = &s->items[i];
       uint32_t take;
 
-      if (n > 0 && (n == GATHER_BLOCKS || it->block + skip != first + n)) {
+      if (n > 0 && (n == most || it->unit + skip != first + n)) {
         r = write_gathered (v, set, first, n, buf);
         *written += n;
         n = 0;
         continue;
       }
       if (n == 0)
-        first = it->block + skip;
-      take = MIN (it->count - skip, GATHER_BLOCKS - n);
-      r = item_fill (v, s, it, skip, take, buf + (size_t) n * BLOCK_BYTES);
+        first = it->unit + skip;
+      take = MIN (it->count - skip, most - n);
+      r = item_fill (v, s, it, skip, take, buf + (size_t) n * v->meta_unit);
       n += take;
       skip += take;
     }
   if (r == 0 && n > 0) {
-    r = rw_blocks (v, BDEV_WRITE, set, first, n, buf);
+    r = rw_units (v, BDEV_WRITE, set, first, n, buf);
     *written += n;
   }
   free (buf);
@@ -335,7 +365,7 @@ write_super (struct sh_volume *v, int set, uint64_t gen)
 {
   const unsigned fua = v->bdev->info.fua && v->bdev->info.write_cache ? BDEV_FUA : 0;
   const uint64_t at = layout_set_block (&v->l, set);
-  const struct iovec iov = { v->sb[set], BLOCK_BYTES };
+  const struct iovec iov = { v->sb[set], v->sb_known[set] ? v->meta_unit : BLOCK_BYTES };
 
   v->super[set].gen = gen;
   v->super[set].sb_block = at;
@@ -347,7 +377,10 @@ write_super (struct sh_volume *v, int set, uint64_t gen)
     errno = e;
     return -1;
   }
-  return fua ? 0 : flush_drive (v);
+  if (fua == 0 && flush_drive (v) == -1)
+    return -1;
+  v->sb_known[set] = true;
+  return 0;
 }
 
 /* ---- the ends of a commit; the lock is held ---- */
@@ -370,7 +403,7 @@ commit_succeeded (struct sh_volume *v, int set, uint64_t gen)
   v->in_commit = list;
   v->nr_in_commit = 0;
   v->map_stale = 0;
-  for (i = 0; i < v->l.nr_map_blocks; ++i) {
+  for (i = 0; i < nr_map_units (v); ++i) {
     v->map_flags[i] &= ~MAP_STALE;
     if (v->map_flags[i] & MAP_COMMIT) {
       v->map_flags[i] ^= MAP_COMMIT | MAP_STALE;
@@ -391,7 +424,7 @@ commit_failed (struct sh_volume *v)
     bits_mark_dirty_locked (v, v->in_commit[i]);
   }
   v->nr_in_commit = 0;
-  for (i = 0; i < v->l.nr_map_blocks; ++i)
+  for (i = 0; i < nr_map_units (v); ++i)
     if (v->map_flags[i] & MAP_COMMIT) {
       v->map_flags[i] &= ~MAP_COMMIT;
       if (!(v->map_flags[i] & MAP_DIRTY)) {
@@ -412,7 +445,7 @@ equalised (struct sh_volume *v)
   for (i = 0; i < v->nr_stale; ++i)
     v->zones[v->stale[i]].flags &= ~RZ_STALE;
   v->nr_stale = 0;
-  for (i = 0; i < v->l.nr_map_blocks; ++i)
+  for (i = 0; i < nr_map_units (v); ++i)
     v->map_flags[i] &= ~MAP_STALE;
   v->map_stale = 0;
   v->other_gen = v->gen;
@@ -533,6 +566,13 @@ sync_data (struct sh_volume *v)
   return r;
 }
 
+static void
+count_units (struct sh_volume *v, uint64_t units)
+{
+  v->commit_bytes += units * v->meta_unit;
+  v->st.commit_blocks = DIV_ROUND_UP (v->commit_bytes, BLOCK_BYTES);
+}
+
 static int
 write_snapshot (struct sh_volume *v, struct snapshot *s)
 {
@@ -546,7 +586,7 @@ write_snapshot (struct sh_volume *v, struct snapshot *s)
     r = flush_drive (v);
   snapshot_free (s);
   pthread_mutex_lock (&v->lock);
-  v->st.commit_blocks += written + 1;
+  count_units (v, written + 1);
   return r;
 }
 

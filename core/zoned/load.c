@@ -227,6 +227,7 @@ allocate (struct sh_volume *v, struct sh_error *err)
   const size_t entry = sizeof (struct zone_bits);
   size_t words;
 
+  v->meta_unit = MIN (MAX (v->bdev->info.pbs_bytes, v->bdev->info.lbs_bytes), BLOCK_BYTES);
   v->zone_words = MAX (1u, v->l.zone_blocks / 64);
   words = (size_t) v->zone_words * sizeof (uint64_t);
   v->max_bits = MAX (64u, v->opt.cache_bytes / (words + entry));
@@ -236,7 +237,7 @@ allocate (struct sh_volume *v, struct sh_error *err)
   v->in_commit = malloc (zones * sizeof v->in_commit[0]);
   v->stale = malloc (zones * sizeof v->stale[0]);
   v->map = malloc ((size_t) v->l.nr_map_blocks * BLOCK_BYTES);
-  v->map_flags = calloc (v->l.nr_map_blocks, 1);
+  v->map_flags = calloc ((size_t) v->l.nr_map_blocks * (BLOCK_BYTES / v->meta_unit), 1);
   v->copy_buf = aligned_alloc (BLOCK_BYTES, (size_t) COPY_BLOCKS * BLOCK_BYTES);
   v->redo_buf = malloc (3 * words);
   if (v->zones == NULL || v->random == NULL || v->dirty == NULL || v->in_commit == NULL ||
@@ -263,6 +264,8 @@ take_sets (struct sh_volume *v, const struct meta_sets *sets, struct sh_error *e
   memcpy (v->sb[v->cur], cur->block, BLOCK_BYTES);
   v->super[v->cur] = cur->super;
   memset (v->sb[!v->cur], 0, BLOCK_BYTES);
+  v->sb_known[v->cur] = true;
+  v->sb_known[!v->cur] = other->good;
   if (other->good)
     memcpy (v->sb[!v->cur], other->block, BLOCK_BYTES);
   else {

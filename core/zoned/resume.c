@@ -105,6 +105,7 @@ take_over_locked (struct sh_volume *v, struct sh_volume *n)
   SWAP (bits_pool);
   SWAP (nr_bits);
   SWAP (sb);
+  memcpy (v->sb_known, n->sb_known, sizeof v->sb_known);
   memcpy (v->super, n->super, sizeof v->super);
   SWAP (cur);
   SWAP (gen);

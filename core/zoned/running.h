@@ -151,7 +151,7 @@ struct map_entry {
   uint32_t data, buffer;        /* ZONE_NONE where none */
 };
 
-enum { MAP_DIRTY = 1, MAP_COMMIT = 2, MAP_STALE = 4 };   /* as RZ_*, of map blocks */
+enum { MAP_DIRTY = 1, MAP_COMMIT = 2, MAP_STALE = 4 };   /* as RZ_*, of map units */
 
 /* A block range that its holder alone may write.  Lives on the holder's stack. */
 struct range {
@@ -219,6 +219,8 @@ struct sh_volume {
   struct zone_table *table;
   struct layout l;
   uint32_t zone_words;          /* 64-bit words of a bitmap in memory */
+  uint32_t meta_unit;           /* bytes of metadata written at least: a physical block
+                                   of the drive, 512 to 4096 */
   uint32_t *random;             /* ids of random zones for data */
   uint32_t nr_random;
   uint32_t nr_seq;              /* seq zones for data */
@@ -232,7 +234,7 @@ struct sh_volume {
 
   /* Map and zones. */
   struct map_entry *map;        /* nr_chunks; rounded up to whole map blocks */
-  uint8_t *map_flags;           /* MAP_* of each map block */
+  uint8_t *map_flags;           /* MAP_* of each unit of the mapping table */
   uint8_t *chunk_bad;           /* bitmap: entry on disk is nonsense, EIO */
   struct rzone *zones;
   struct zone_list free_random, free_seq, unreset;      /* unreset: free, wp != 0 */
@@ -264,7 +266,8 @@ struct sh_volume {
 
   /* Commit. */
   uint8_t (*sb)[BLOCK_BYTES];   /* both superblocks as last read or written; aligned */
-  struct super super[2];        /* the same; these two belong to committing_now */
+  struct super super[2];        /* the same; both, and sb_known, belong to committing_now */
+  bool sb_known[2];             /* what sb has behind its first unit is on the drive */
   int cur;
   uint64_t gen, other_gen;
   bool trusted;                 /* the other set was compared with cur and made equal */
@@ -275,7 +278,8 @@ struct sh_volume {
   struct sb_doubt doubt;
   uint32_t *dirty, *in_commit, *stale;  /* zone ids with RZ_DIRTY, _COMMIT, _STALE */
   uint32_t nr_dirty, nr_in_commit, nr_stale;
-  uint32_t map_dirty, map_stale;        /* blocks with that flag */
+  uint32_t map_dirty, map_stale;        /* units with that flag */
+  uint64_t commit_bytes;        /* as st.commit_blocks */
   uint64_t commit_started, commit_ended, commit_ok;     /* numbers of commits */
   int commit_errno;             /* of the last one */
   pthread_cond_t committed;
@@ -348,6 +352,13 @@ static inline bool
 chunk_is_bad (const struct sh_volume *v, uint32_t c)
 {
   return v->chunk_bad != NULL && (v->chunk_bad[c >> 3] >> (c & 7) & 1);
+}
+
+/* The unit of the mapping table that has chunk c. */
+static inline uint32_t
+map_unit (const struct sh_volume *v, uint32_t c)
+{
+  return c / (v->meta_unit / MAP_ENTRY_BYTES);
 }
 
 static inline void

@@ -91,7 +91,7 @@ meta_pending_locked (const struct sh_volume *v, uint32_t c)
   const struct map_entry m = v->map[c];
   const unsigned not_durable = RZ_DIRTY | RZ_COMMIT;
 
-  return (v->map_flags[c / MAP_ENTRIES] & (MAP_DIRTY | MAP_COMMIT)) ||
+  return (v->map_flags[map_unit (v, c)] & (MAP_DIRTY | MAP_COMMIT)) ||
          (v->zones[m.data].flags & not_durable) ||
          (m.buffer != ZONE_NONE && (v->zones[m.buffer].flags & not_durable));
 }

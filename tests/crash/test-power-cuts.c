@@ -569,6 +569,16 @@ START_TEST (without_fua)
 }
 END_TEST
 
+/* Metadata is then written in pieces of its blocks. */
+START_TEST (with_physical_blocks_of_512_bytes)
+{
+  mixed_work (&(struct rig_config) {
+    .drive = { .zone_bytes = ZONE, .nr_zones = 26, .nr_conv = 9, .pbs_bytes = 512 },
+    .reserved = 3,
+  }, 3000, 20);
+}
+END_TEST
+
 /* ---- several threads, and the worker ---- */
 
 #define WRITERS 4
@@ -687,6 +697,7 @@ main (void)
   tcase_add_test (t, at_every_command_of_mixed_work);
   tcase_add_test (t, with_one_random_zone_and_reserve_1);
   tcase_add_test (t, without_fua);
+  tcase_add_test (t, with_physical_blocks_of_512_bytes);
   tcase_add_test (t, with_writers_commits_and_reclaim_at_once);
   suite_add_tcase (s, t);
   return run_suite (s);

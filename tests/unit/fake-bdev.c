@@ -306,7 +306,7 @@ fake_new (const struct fake_config *c)
   snprintf (info->serial, sizeof info->serial, "F4K3");
   info->model = c->host_aware ? BDEV_HOST_AWARE : BDEV_HOST_MANAGED;
   info->lbs_bytes = c->lbs_bytes ? c->lbs_bytes : 512;
-  info->pbs_bytes = 4096;
+  info->pbs_bytes = c->pbs_bytes ? c->pbs_bytes : 4096;
   info->size_bytes = full * zone_bytes + c->runt_bytes;
   info->zone_bytes = zone_bytes;
   info->nr_zones = f->nr_zones;

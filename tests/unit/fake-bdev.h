@@ -21,6 +21,7 @@ struct fake_config {
   bool no_conv;
   uint64_t runt_bytes;          /* one more, shorter zone at the end */
   uint32_t lbs_bytes;           /* default 512 */
+  uint32_t pbs_bytes;           /* default 4096 */
   bool host_aware;              /* sequential zones are "preferred" */
   bool no_urswrz;               /* reads at or behind the write pointer fail */
   uint64_t max_zeroes_bytes;    /* 0: BDEV_WRITE_ZEROES is not supported */

@@ -287,6 +287,30 @@ START_TEST (a_block_of_zeroes_that_is_written_later_changes_no_metadata_then)
 }
 END_TEST
 
+/* One of a bitmap, one of a superblock. */
+START_TEST (a_commit_writes_only_the_physical_blocks_that_changed)
+{
+  const uint32_t physical = _i ? 4096 : 512;
+  struct rig rig;
+  uint64_t written;
+  int i;
+
+  rig_init (&rig, &(struct rig_config) {
+    .drive = { .nr_zones = 24, .nr_conv = 8, .pbs_bytes = physical }
+  });
+  for (i = 0; i < 4; ++i) {
+    written = rig.guard->bytes_written;
+    rig_write (&rig, i * BLOCK, BLOCK, 0);
+    rig_flush (&rig);
+  }
+  ck_assert_uint_eq (rig.guard->bytes_written - written, BLOCK + 2 * physical);
+  rig_verify_all (&rig);
+  rig_reopen (&rig);
+  rig_verify_all (&rig);
+  rig_free (&rig);
+}
+END_TEST
+
 START_TEST (a_commit_costs_one_synchronize_cache)
 {
   struct rig rig;
@@ -506,6 +530,7 @@ main (void)
   tcase_add_test (t, a_trimmed_chunk_reads_as_zeroes_while_others_read_it);
   tcase_add_test (t, a_flush_of_nothing_costs_nothing);
   tcase_add_test (t, a_block_of_zeroes_that_is_written_later_changes_no_metadata_then);
+  tcase_add_loop_test (t, a_commit_writes_only_the_physical_blocks_that_changed, 0, 2);
   tcase_add_test (t, a_commit_costs_one_synchronize_cache);
   tcase_add_test (t, sixteen_flushes_at_once_share_few_commits);
   tcase_add_test (t, probes_are_reclaim_cycles_and_nothing_else);
