@@ -61,6 +61,16 @@ all_behind_wp (const struct sh_volume *v, uint32_t d, uint32_t b)
                      bits_run_locked (v, b, 0, wp, &set) == wp);
 }
 
+/* A copy of z to a seq zone: the valid blocks are read, and written with all that is
+   before them and between them; the mean of both, as far as that is known. */
+static uint32_t
+move_cost (const struct sh_volume *v, uint32_t z)
+{
+  const uint32_t weight = guess_weight (v, z);
+
+  return v->zones[z].flags & RZ_KNOWN ? (weight + bits_end_locked (v, z)) / 2 : weight;
+}
+
 /* How chunk c would be reclaimed; false if it cannot be now. */
 static bool
 judge (struct sh_volume *v, uint32_t z, bool seq_free, struct candidate *cand)
@@ -79,7 +89,7 @@ judge (struct sh_volume *v, uint32_t z, bool seq_free, struct candidate *cand)
   }
   if (m.buffer == ZONE_NONE) {
     cand->form = COPY_MOVE;
-    cand->cost = guess_weight (v, z);
+    cand->cost = move_cost (v, z);
     return seq_free;
   }
   if (known_empty (v, m.data) && chunk_find_locked (v, c) == NULL)

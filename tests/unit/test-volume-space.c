@@ -287,6 +287,25 @@ START_TEST (a_block_of_zeroes_that_is_written_later_changes_no_metadata_then)
 }
 END_TEST
 
+/* A few blocks far behind the start of a chunk make a long copy. */
+START_TEST (the_shortest_copy_is_made_first)
+{
+  struct rig rig;
+
+  rig_init (&rig, &(struct rig_config) { .drive = { .nr_zones = 24, .nr_conv = 8 } });
+  rig_write (&rig, rig.zone_bytes + BLOCK, 12 * BLOCK, 0);
+  rig_write (&rig, 40 * BLOCK, BLOCK, 0);
+  rig_flush (&rig);
+  pthread_mutex_lock (&rig.v->lock);
+  ck_assert_int_eq (reclaim_cycle (rig.v, RECLAIM_IDLE), 2);
+  ck_assert (!is_seq (rig.v, rig.v->map[0].data));
+  ck_assert (is_seq (rig.v, rig.v->map[1].data));
+  pthread_mutex_unlock (&rig.v->lock);
+  rig_verify_all (&rig);
+  rig_free (&rig);
+}
+END_TEST
+
 /* One of a bitmap, one of a superblock. */
 START_TEST (a_commit_writes_only_the_physical_blocks_that_changed)
 {
@@ -530,6 +549,7 @@ main (void)
   tcase_add_test (t, a_trimmed_chunk_reads_as_zeroes_while_others_read_it);
   tcase_add_test (t, a_flush_of_nothing_costs_nothing);
   tcase_add_test (t, a_block_of_zeroes_that_is_written_later_changes_no_metadata_then);
+  tcase_add_test (t, the_shortest_copy_is_made_first);
   tcase_add_loop_test (t, a_commit_writes_only_the_physical_blocks_that_changed, 0, 2);
   tcase_add_test (t, a_commit_costs_one_synchronize_cache);
   tcase_add_test (t, sixteen_flushes_at_once_share_few_commits);
