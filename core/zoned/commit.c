@@ -508,9 +508,10 @@ write_differing (struct sh_volume *v, int set, uint32_t at, uint32_t n, uint8_t 
   return 0;
 }
 
-/* Makes the other set's blocks those of cur.  The lock is not held. */
+/* Makes the other set's blocks those of cur; or only looks: 1 if some differ.  The lock
+   is not held. */
 static int
-make_equal (struct sh_volume *v, int cur)
+make_equal (struct sh_volume *v, int cur, bool look)
 {
   const size_t len = (size_t) COMPARE_BLOCKS * BLOCK_BYTES;
   uint8_t *const buf = aligned_alloc (BLOCK_BYTES, 2 * len);
@@ -526,17 +527,20 @@ make_equal (struct sh_volume *v, int cur)
     r = rw_blocks (v, BDEV_READ, cur, at, n, buf);
     if (r == -1)
       break;
-    if (rw_blocks (v, BDEV_READ, !cur, at, n, buf + len) == 0)
+    if (rw_blocks (v, BDEV_READ, !cur, at, n, buf + len) == -1)
+      /* Unreadable: all of it is written anew. */
+      r = look ? -1 : rw_blocks (v, BDEV_WRITE, !cur, at, n, buf);
+    else if (look)
+      r = memcmp (buf, buf + len, (size_t) n * BLOCK_BYTES) != 0;
+    else
       r = write_differing (v, !cur, at, n, buf, buf + len);
-    else                        /* unreadable: all of it is written anew */
-      r = rw_blocks (v, BDEV_WRITE, !cur, at, n, buf);
   }
   free (buf);
   return r;
 }
 
 static int
-trust_other (struct sh_volume *v)
+compare_sets (struct sh_volume *v, bool look)
 {
   const int cur = v->cur;
   int r;
@@ -544,10 +548,22 @@ trust_other (struct sh_volume *v)
   if (v->trusted)
     return 0;
   pthread_mutex_unlock (&v->lock);
-  r = make_equal (v, cur);
+  r = make_equal (v, cur, look);
   pthread_mutex_lock (&v->lock);
   v->trusted = r == 0;
-  return r;
+  return r == -1 ? -1 : 0;
+}
+
+static int
+trust_other (struct sh_volume *v)
+{
+  return compare_sets (v, false);
+}
+
+static int
+look_at_other (struct sh_volume *v)
+{
+  return compare_sets (v, true);
 }
 
 static int
@@ -706,6 +722,12 @@ commit_equalise (struct sh_volume *v)
   if (v->read_only || !sets_differ_locked (v))
     return 0;
   return exclusively (v, equalise_run);
+}
+
+int
+commit_look (struct sh_volume *v)
+{
+  return v->trusted || v->read_only ? 0 : exclusively (v, look_at_other);
 }
 
 int

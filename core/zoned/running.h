@@ -91,6 +91,8 @@
 #define IDLE_MS               5000u     /* then reclaim without need */
 #define COLD_MS               5000u     /* not written for so long: may be reclaimed
                                            while others write */
+#define LOOK_BLOCKS_MAX       1024u     /* of a set: compared at the start, else by the
+                                           first who writes */
 #define CLOSE_RESET_NS        (5 * NS_PER_S)    /* close resets unused zones for so long */
 #define SPARE_RANDOM_MAX      2u        /* free random zones kept for who comes alone */
 #define ZONE_ERRORS_MAX       2u        /* failed targets, then the zone is left out */
@@ -498,6 +500,8 @@ bool commit_needed_locked (const struct sh_volume *v);
 bool sets_differ_locked (const struct sh_volume *v);
 /* Compares the other set with cur and makes it equal, once.  Drops the lock. */
 int commit_prepare (struct sh_volume *v);
+/* The same, but writes nothing: where they differ commit_prepare has its work yet. */
+int commit_look (struct sh_volume *v);
 
 /* ---- reclaim.c ---- */
 enum reclaim_mode {

@@ -22,6 +22,7 @@ struct worker {
   uint32_t active_ms;           /* when activity was last seen to change */
   uint32_t retry_ms;            /* not before, after a failure */
   bool failed;
+  bool looked;                  /* compared the sets, or left it to who writes */
   bool nothing_cold;            /* reclaim found nothing to do in this tick */
   bool nothing_idle;            /* nor in this idle period */
   uint64_t probed_ns;           /* last idle probe, or end of activity */
@@ -96,6 +97,19 @@ commit_for_room (struct worker *w)
   if (!many && !short_of_zones)
     return false;
   return commit_join (v) == 0 || failed (w);
+}
+
+/* The sets of a small drive are soon compared: before anybody waits for it. */
+static bool
+look_at_sets (struct worker *w)
+{
+  struct sh_volume *const v = w->v;
+
+  if (w->looked || v->trusted || v->read_only || v->l.nr_meta_blocks > LOOK_BLOCKS_MAX)
+    return false;
+  w->looked = true;
+  commit_look (v);
+  return true;
 }
 
 static bool
@@ -203,7 +217,7 @@ work_once (struct worker *w)
   w->looked_ns = 0;
   if (serve_waiters (w) || reset_one (v))
     return true;
-  if (!held_off (w) && (commit_for_room (w) || prepare_commit (w)))
+  if (!held_off (w) && (commit_for_room (w) || prepare_commit (w) || look_at_sets (w)))
     return true;
   if (reclaim_cold (w))
     return true;

@@ -330,6 +330,62 @@ START_TEST (a_commit_writes_only_the_physical_blocks_that_changed)
 }
 END_TEST
 
+static bool
+sets_compared (struct rig *rig)
+{
+  bool so;
+
+  pthread_mutex_lock (&rig->v->lock);
+  so = rig->v->trusted;
+  pthread_mutex_unlock (&rig->v->lock);
+  return so;
+}
+
+/* The first who writes and flushes need not wait for that. */
+START_TEST (the_sets_are_compared_before_anybody_writes)
+{
+  struct rig rig;
+  uint64_t read;
+  int i;
+
+  rig_init (&rig, &(struct rig_config) {
+    .drive = { .nr_zones = 24, .nr_conv = 8 }, .worker = true
+  });
+  for (i = 0; i < 3000 && !sets_compared (&rig); ++i)
+    usleep (10000);
+  ck_assert (sets_compared (&rig));
+  ck_assert_uint_eq (rig.guard->nr_ops[BDEV_WRITE], 0);
+  read = rig.guard->bytes_read;
+  rig_write (&rig, 0, BLOCK, 0);
+  rig_flush (&rig);
+  ck_assert_uint_eq (rig.guard->bytes_read, read);
+  rig_free (&rig);
+}
+END_TEST
+
+START_TEST (sets_that_differ_are_left_so_until_somebody_writes)
+{
+  struct rig rig;
+
+  rig_init (&rig, &(struct rig_config) {
+    .drive = { .nr_zones = 24, .nr_conv = 8 }, .worker = true
+  });
+  rig_close (&rig);
+  /* The last entry of the mapping table, which no chunk has. */
+  rig.fake->data[(layout_map_block (&rig.l, 1) + 1) * BLOCK - 1] ^= 1;
+  rig_open (&rig);
+  usleep (300000);
+  ck_assert (!sets_compared (&rig));
+  ck_assert_uint_eq (rig.guard->nr_ops[BDEV_WRITE], 0);
+  rig_write (&rig, 0, BLOCK, 0);
+  rig_flush (&rig);
+  ck_assert (sets_compared (&rig));
+  rig_reopen (&rig);
+  rig_verify_all (&rig);
+  rig_free (&rig);
+}
+END_TEST
+
 START_TEST (a_commit_costs_one_synchronize_cache)
 {
   struct rig rig;
@@ -551,6 +607,8 @@ main (void)
   tcase_add_test (t, a_block_of_zeroes_that_is_written_later_changes_no_metadata_then);
   tcase_add_test (t, the_shortest_copy_is_made_first);
   tcase_add_loop_test (t, a_commit_writes_only_the_physical_blocks_that_changed, 0, 2);
+  tcase_add_test (t, the_sets_are_compared_before_anybody_writes);
+  tcase_add_test (t, sets_that_differ_are_left_so_until_somebody_writes);
   tcase_add_test (t, a_commit_costs_one_synchronize_cache);
   tcase_add_test (t, sixteen_flushes_at_once_share_few_commits);
   tcase_add_test (t, probes_are_reclaim_cycles_and_nothing_else);
