@@ -28,6 +28,7 @@ struct fault {
   uint64_t from, to;            /* bytes; to 0: anywhere */
   uint64_t done_bytes;          /* of a failed write */
   bool everything;              /* any command */
+  bool gone_then;               /* everything, once those to spare are through */
 };
 
 static int
@@ -40,7 +41,8 @@ fault_fn (struct guard *g, struct bdev_req *req, void *opaque)
   if (f->to > 0 && (req->off_bytes >= f->to || req->off_bytes + req->len_bytes <= f->from))
     return 0;
   if (f->skip > 0) {
-    f->skip--;
+    if (__atomic_sub_fetch (&f->skip, 1, __ATOMIC_RELAXED) <= 0 && f->gone_then)
+      __atomic_store_n (&f->everything, true, __ATOMIC_RELAXED);
     return 0;
   }
   if (f->count == 0)
@@ -307,7 +309,9 @@ all_commands (struct rig *rig)
 static void
 lose_drive (enum bdev_op op, int skip)
 {
-  struct fault f = { .op = op, .errnum = ENODEV, .skip = skip, .count = -1 };
+  struct fault f = {
+    .op = op, .errnum = ENODEV, .skip = skip, .count = -1, .gone_then = true
+  };
   struct sh_error err = { 0 };
   struct sh_volume_stats st;
   struct client c[8];
@@ -331,7 +335,6 @@ lose_drive (enum bdev_op op, int skip)
     if (op == BDEV_FLUSH)
       sh_volume_flush (rig.v);
   }
-  __atomic_store_n (&f.everything, true, __ATOMIC_RELAXED);
   for (i = 0; i < 8; ++i) {
     pthread_join (c[i].thread, NULL);
     ck_assert_msg (c[i].errnum == ENODEV || c[i].errnum == EIO, "a writer got %s",
