@@ -8,10 +8,9 @@
  *
  * The other half are direct.  A request that finds nothing else under way takes all
  * of them: its thread sends and waits for the replies itself, so that nobody has to
- * be woken but by the server.  There a large read or write goes in parts, spread over
- * the direct connections, so that the server works on one while another is on its way.
- * Only one thread is in there at a time, for others must stay to take further requests
- * from the kernel.
+ * be woken but by the server.  There a large read or write goes in parts, one on
+ * each direct connection, for the server to work on at once.  Only one thread is in
+ * there at a time, for others must stay to take further requests from the kernel.
  *
  * libnbd calls its completion callbacks with the handle locked, so they only push
  * the part to the connection's list of finished ones; it is emptied by the same
@@ -264,14 +263,13 @@ find_waiting (struct nbd_backend *n, struct waiting *w)
 
 /* Until all is done that is under way on the direct connections.  Once data moves,
    more comes within microseconds, and a sleep for each bit of it would cost both
-   sides more than to look again; with a request in parts, data move from the start.
-   (Nor is the processor yielded between looks: on a busy one that could give it away
-   for milliseconds.) */
+   sides more than to look again.  (Nor is the processor yielded between looks: on a
+   busy one that could give it away for milliseconds.) */
 static void
-drive_direct (struct nbd_backend *n, bool in_parts)
+drive_direct (struct nbd_backend *n)
 {
   struct waiting w;
-  unsigned i, looks_left = in_parts ? MAX_LOOKS : 0;
+  unsigned i, looks_left = 0;
 
   for (find_waiting (n, &w); w.nr > 0; find_waiting (n, &w)) {
     const int r = poll (w.polls, w.nr, looks_left > 0 ? 0 : -1);
@@ -288,11 +286,13 @@ drive_direct (struct nbd_backend *n, bool in_parts)
 }
 
 static unsigned
-count_parts (const struct backend_io *io)
+count_parts (const struct nbd_backend *n, const struct backend_io *io)
 {
+  const uint64_t most = MIN (n->nr_direct, BACKEND_MAX_PARTS);
+
   if (io->op != BACKEND_READ && io->op != BACKEND_WRITE)
     return 1;
-  return MAX (MIN (io->count / MIN_PART_BYTES, BACKEND_MAX_PARTS), 1);
+  return MAX (MIN (io->count / MIN_PART_BYTES, most), 1);
 }
 
 /* Where part i of nr begins: at a multiple of PART_ALIGN of the export. */
@@ -310,14 +310,14 @@ part_begin (const struct backend_io *io, unsigned i, unsigned nr)
 static void
 submit_direct (struct nbd_backend *n, struct backend_io *io)
 {
-  const unsigned nr = count_parts (io);
+  const unsigned nr = count_parts (n, io);
   unsigned i;
 
   atomic_store (&io->parts_left, nr);
   for (i = 0; i < nr; ++i)
-    start_part (io, &io->parts[i], &n->conns[n->nr_shared + i % n->nr_direct],
+    start_part (io, &io->parts[i], &n->conns[n->nr_shared + i],
                 part_begin (io, i, nr), part_begin (io, i + 1, nr));
-  drive_direct (n, nr > 1);
+  drive_direct (n);
   /* Given back before the answer, which may bring the next request. */
   atomic_store_explicit (&n->direct_taken, false, memory_order_release);
   io->done (io, atomic_load (&io->errnum));

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "backend-nbd-internal.h"
@@ -20,8 +19,6 @@
 #define DEFAULT_CONNECTIONS 4u
 #define CONNECT_TIMEOUT_NS (30 * NS_PER_S)
 #define MAX_DATA_BYTES (32 * (int64_t) MiB)     /* what every server takes */
-#define SEND_BUFFER_BYTES ((int) MiB)   /* of a socket: all that one connection gets of
-                                   the largest request */
 
 static struct nbd_backend *
 to_nbd (struct backend *b)
@@ -207,21 +204,6 @@ wait_connected (struct conn *c, const char *what, struct sh_error *err)
   return 0;
 }
 
-/* A large write is then in the socket at once: a small buffer would put both sides to
-   sleep for each part of it.  TCP sizes its own buffers better.  Without it all works,
-   but slower. */
-static void
-grow_send_buffer (int fd)
-{
-  const int wanted = SEND_BUFFER_BYTES;
-  int domain, now;
-  socklen_t len = sizeof domain;
-
-  if (getsockopt (fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && domain == AF_UNIX
-      && getsockopt (fd, SOL_SOCKET, SO_SNDBUF, &now, &len) == 0 && now < wanted)
-    setsockopt (fd, SOL_SOCKET, SO_SNDBUF, &wanted, sizeof wanted);
-}
-
 /* By URI, or by command if uri is NULL. */
 static int
 connect_one (struct nbd_backend *n, const char *uri, char **command,
@@ -254,10 +236,7 @@ connect_one (struct nbd_backend *n, const char *uri, char **command,
           : nbd_aio_connect_systemd_socket_activation (c->nbd, command);
   if (r == -1)
     return fail_nbd (err, what);
-  if (wait_connected (c, what, err) == -1)
-    return -1;
-  grow_send_buffer (nbd_aio_get_fd (c->nbd));
-  return 0;
+  return wait_connected (c, what, err);
 }
 
 static void

@@ -85,8 +85,6 @@ struct slot *loop_slot (void);
 /* The calling thread gives its slot away; it will be put back to the pool by
    whoever completes it. */
 void loop_give_slot (struct slot *s);
-/* A read or write of so many bytes was answered, on any thread. */
-void loop_answered (uint64_t bytes);
 /* Between these, answers of this thread go to the slot's descriptor. */
 void loop_reply_begin (const struct slot *s);
 void loop_reply_end (void);

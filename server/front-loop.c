@@ -20,7 +20,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,8 +36,6 @@
 #define MAX_FIRST_THREADS 8u
 #define DEFAULT_MAX_THREADS 64u
 #define WAKE_SIGNAL SIGUSR1
-#define LARGE_BYTES (512 * KiB) /* a request whose copying outweighs some looks */
-#define MAX_LOOKS 60u           /* for the next one: as long as it takes to be woken */
 #define FINISH_TIMEOUT_NS (30 * NS_PER_S)
 
 struct loop_thread {
@@ -47,7 +44,6 @@ struct loop_thread {
   pthread_t id;
   int fd;                       /* the session's, or a clone of it (owned) */
   struct slot *slot;            /* own; NULL after it was given away */
-  bool answered_large;          /* itself, just now */
   /* Odd while a request is worked on; written by the thread alone. */
   _Atomic unsigned seq;
   unsigned seen_seq;            /* at the last tick; front_run's */
@@ -80,13 +76,6 @@ loop_give_slot (struct slot *s)
 {
   assert (self && self->slot == s);
   self->slot = NULL;
-}
-
-void
-loop_answered (uint64_t bytes)
-{
-  if (self)
-    self->answered_large = bytes >= LARGE_BYTES;
 }
 
 void
@@ -125,20 +114,6 @@ wake_front (struct front *f)
     return;
 }
 
-/* Somebody who reads or writes in large requests, one after the other, will send the
-   next one about now.  To look for it for as long as a sleep and a wake-up last makes
-   such a stream faster, and costs little beside the copying of the data. */
-static void
-look_for_next (struct loop_thread *t)
-{
-  struct pollfd p = { .fd = t->fd, .events = POLLIN };
-  unsigned looks_left = t->answered_large ? MAX_LOOKS : 0;
-
-  t->answered_large = false;
-  while (looks_left > 0 && poll (&p, 1, 0) == 0)
-    looks_left--;
-}
-
 /* One request.  False: this thread is to end. */
 static bool
 serve_one (struct loop_thread *t)
@@ -146,10 +121,8 @@ serve_one (struct loop_thread *t)
   struct front *f = t->front;
   struct slot *s = t->slot;
   struct fuse_buf buf = { .mem = s->in };
-  ssize_t n;
+  const ssize_t n = read (t->fd, s->in, slot_in_bytes (s));
 
-  look_for_next (t);
-  n = read (t->fd, s->in, slot_in_bytes (s));
   if (n == -1) {
     if (errno == EINTR || errno == EAGAIN || errno == ENOENT)
       return true;

@@ -298,8 +298,6 @@ io_done (struct backend_io *io, int errnum)
   loop_reply_begin (s);
   answer (s, errnum);
   loop_reply_end ();
-  if (io->op == BACKEND_READ || io->op == BACKEND_WRITE)
-    loop_answered (io->count);
   if (!n->backend->synchronous)
     slot_put (&f->slots, s);
 }

@@ -35,7 +35,6 @@ struct slot {
   unsigned client;              /* whose counters */
   int reply_fd;                 /* the connection's clone that the request came by */
   struct slot *next;            /* in the pool; guarded by its lock */
-  size_t mapped_bytes;          /* from the slot's own address */
   void *in;                     /* where read(2) puts the request */
   void *data;                   /* page aligned, SLOT_DATA_BYTES */
 };
@@ -47,7 +46,6 @@ struct slot_pool {
   pthread_mutex_t lock;         /* innermost */
   struct slot *free;            /* last used first: its pages are warm */
   unsigned nr_taken;            /* slots not in `free` */
-  unsigned nr_huge;             /* slots that were made of a huge page */
 };
 
 void slot_pool_init (struct slot_pool *p);
