@@ -51,7 +51,7 @@ typedef void measure_fn (const struct set_up *u, struct measured *m);
 measure_fn measure;
 
 /* A and B in turns, in slices (A B B A A B B A): what disturbs the machine for a
-   while disturbs both alike.  A slice during which more than 4 % of the processors
+   while disturbs both alike.  A slice during which more than 6 % of the processors
    were kept by the host of a virtual machine, or by others from threads that never wait, is
    taken again, up to 5 times in all, whichever side it is of.  The bar is held against the median of the rounds. */
 void compare (const struct set_up *a, const struct set_up *b, struct pair *p);

@@ -575,32 +575,57 @@ START_TEST (tags_are_counted_across_processes)
 }
 END_TEST
 
-/* A child that takes tags and puts some back for ever. */
-static pid_t
-start_victim (unsigned seed)
+/* Children of these tests are forked before the parent has a user, and so a thread: under
+   AddressSanitizer a child may be born with a lock of the allocator held by that thread, and
+   hangs at its own next one.  They begin when they are told. */
+struct child {
+  pid_t pid;
+  int go[2];
+};
+
+/* True in the child, when it has been told. */
+static bool
+fork_child (struct child *child)
 {
-  pid_t pid = fork ();
+  char c;
 
-  if (pid == 0) {
-    struct tagset *set;
-    struct tag_user *user;
-    int tags[8], reserved;
+  ck_assert_int_eq (pipe (child->go), 0);
+  child->pid = fork ();
+  ck_assert_int_ne (child->pid, -1);
+  if (child->pid != 0)
+    return false;
+  if (read (child->go[0], &c, 1) != 1)
+    _exit (1);
+  return true;
+}
 
-    if (open_shared (16, &set) == -1)
-      _exit (1);
-    user = add_user (set, 1);
-    for (;; ++seed) {
-      const unsigned n = tag_get_batch (user, seed, 0, tags, 1 + seed % 8);
+static void
+let_go (const struct child *child)
+{
+  ck_assert_int_eq (write (child->go[1], "x", 1), 1);
+}
 
-      if (n == 0)
-        tag_wait (user);
-      reserved = tag_get_reserved (user);
-      put_all (user, tags, n);
-      if (reserved != -1)
-        tag_put (user, reserved);
-    }
+/* Takes tags and puts some back for ever. */
+static void
+be_victim (unsigned seed)
+{
+  struct tagset *set;
+  struct tag_user *user;
+  int tags[8], reserved;
+
+  if (open_shared (16, &set) == -1)
+    _exit (1);
+  user = add_user (set, 1);
+  for (;; ++seed) {
+    const unsigned n = tag_get_batch (user, seed, 0, tags, 1 + seed % 8);
+
+    if (n == 0)
+      tag_wait (user);
+    reserved = tag_get_reserved (user);
+    put_all (user, tags, n);
+    if (reserved != -1)
+      tag_put (user, reserved);
   }
-  return pid;
 }
 
 static void
@@ -626,23 +651,27 @@ wait_for_users (struct tagset *set, unsigned n)
 
 START_TEST (a_killed_process_gives_its_tags_back)
 {
+  struct child victim[6][3];
   struct tagset *set;
   struct tag_user *user;
   struct tagset_counters c;
-  pid_t pid[3];
   unsigned round, i;
 
+  for (round = 0; round < 6; ++round)
+    for (i = 0; i < 3; ++i)
+      if (fork_child (&victim[round][i]))
+        be_victim (round * 7 + i);
   ck_assert_int_eq (open_shared (16, &set), 0);
   user = add_user (set, 0);
   tag_user_start (user);
   for (round = 0; round < 6; ++round) {
     for (i = 0; i < 3; ++i)
-      pid[i] = start_victim (round * 7 + i);
+      let_go (&victim[round][i]);
     wait_for_users (set, 4);
     sh_sleep (&sh_clock_monotonic, (20 + round * 13) * NS_PER_MS);
     for (i = 0; i < 3; ++i) {
-      kill (pid[i], SIGKILL);
-      waitpid (pid[i], NULL, 0);
+      kill (victim[round][i].pid, SIGKILL);
+      waitpid (victim[round][i].pid, NULL, 0);
     }
     wait_for_users (set, 1);
     wait_until_free (set, 16);
@@ -655,39 +684,47 @@ START_TEST (a_killed_process_gives_its_tags_back)
 }
 END_TEST
 
+/* The child: status 0 if it was woken, and then got a tag. */
+static void
+be_woken (int ready)
+{
+  struct tagset *set;
+  struct tag_user *waiter;
+  unsigned i;
+
+  if (open_shared (16, &set) == -1)
+    _exit (1);
+  waiter = add_user (set, 1);
+  tag_wait (waiter);
+  if (tag_get (waiter, 0, 0) != -1 || write (ready, "x", 1) != 1)
+    _exit (2);
+  for (i = 0; i < 60000 && atomic_load (&woken[1]) == 0; ++i)
+    sh_sleep (&sh_clock_monotonic, NS_PER_MS);
+  if (atomic_load (&woken[1]) == 0)
+    _exit (3);
+  _exit (tag_get (waiter, 0, 0) != -1 ? 0 : 4);
+}
+
 START_TEST (a_waiter_elsewhere_is_woken_by_a_freed_tag)
 {
+  struct child child;
   struct tagset *set;
   struct tag_user *user;
   int tags[16], ready[2], status;
   unsigned n;
   char c;
-  pid_t pid;
 
+  ck_assert_int_eq (pipe (ready), 0);
+  if (fork_child (&child))
+    be_woken (ready[1]);
   ck_assert_int_eq (open_shared (16, &set), 0);
   user = add_user (set, 0);
   n = take_all (user, tags, 16);
-  ck_assert_int_eq (pipe (ready), 0);
-  pid = fork ();
-  if (pid == 0) {
-    struct tagset *theirs;
-    struct tag_user *waiter;
-    unsigned i;
-
-    if (open_shared (16, &theirs) == -1)
-      _exit (1);
-    waiter = add_user (theirs, 1);
-    tag_wait (waiter);
-    if (tag_get (waiter, 0, 0) != -1 || write (ready[1], "x", 1) != 1)
-      _exit (2);
-    for (i = 0; i < 60000 && atomic_load (&woken[1]) == 0; ++i)
-      sh_sleep (&sh_clock_monotonic, NS_PER_MS);
-    _exit (atomic_load (&woken[1]) && tag_get (waiter, 0, 0) != -1 ? 0 : 3);
-  }
+  let_go (&child);
   ck_assert_int_eq (read (ready[0], &c, 1), 1);
   tag_put (user, tags[--n]);
   tag_pass_on (user);
-  ck_assert_int_eq (waitpid (pid, &status, 0), pid);
+  ck_assert_int_eq (waitpid (child.pid, &status, 0), child.pid);
   ck_assert_int_eq (status, 0);
   put_all (user, tags, n);
   tagset_reap (set);
