@@ -296,6 +296,29 @@ static const struct { const char *name; void (*run) (void); } benches[] = {
   { "counting", counting },
 };
 
+static int
+usage (void)
+{
+  size_t i;
+
+  fprintf (stderr, "Usage: mq-bench [--seconds=S] [--rounds=N] [--only=NAME]\nnames:");
+  for (i = 0; i < ARRAY_SIZE (benches); ++i)
+    fprintf (stderr, " %s", benches[i].name);
+  fprintf (stderr, " instructions\n");
+  return 2;
+}
+
+static bool
+exists (const char *name)
+{
+  size_t i;
+
+  for (i = 0; i < ARRAY_SIZE (benches); ++i)
+    if (strcmp (name, benches[i].name) == 0)
+      return true;
+  return strcmp (name, "instructions") == 0;
+}
+
 int
 main (int argc, char **argv)
 {
@@ -321,13 +344,10 @@ main (int argc, char **argv)
     case 'o': only = optarg; break;
     case 'i': inline_loop (atoi (optarg)); return 0;
     case 'l': return counting_slice (optarg);
-    default:
-      fprintf (stderr, "Usage: mq-bench [--seconds=S] [--rounds=N] [--only=NAME]\nnames:");
-      for (i = 0; i < ARRAY_SIZE (benches); ++i)
-        fprintf (stderr, " %s", benches[i].name);
-      fprintf (stderr, " instructions\n");
-      return 2;
+    default: return usage ();
     }
+  if (optind < argc || (only && !exists (only)))
+    return usage ();
   printf ("%-58s %10s %10s %8s  %s\n", "", "A", "B", "A/B", "bar");
   for (i = 0; i < ARRAY_SIZE (benches); ++i)
     if (wanted (benches[i].name))

@@ -19,7 +19,8 @@
  * the blocks or the map of the commit before; an older set that is believed after a load;
  * no generation ahead when both sets are equal.
  *
- * SHINGLE_CUTS: how many cut points altogether (default about 21,000);
+ * SHINGLE_CUTS: how many cut points altogether (default about 21,000); fewer than that
+ * also shorten the work, as every command of it is cut at least once;
  * SHINGLE_SEED: another run of the dice.
  */
 #undef NDEBUG
@@ -43,6 +44,7 @@
 #define BLOCK   UINT64_C (4096)
 #define TAKEN_MAX 4096
 #define WRITERS 4
+#define CUTS    21000
 
 static uint64_t
 dice (uint64_t *seed, uint64_t below)
@@ -545,10 +547,20 @@ new_drive (const struct shape *shape)
   return emu;
 }
 
+/* The shape with its work shortened as SHINGLE_CUTS asks. */
+static struct shape
+within_budget (const struct shape *shape)
+{
+  struct shape s = *shape;
+
+  s.commands = s.commands * MIN (number_from ("SHINGLE_CUTS", CUTS), CUTS) / CUTS;
+  return s;
+}
+
 static uint64_t
 times_each (const struct sweep *s, const struct shape *shape, const struct life *l)
 {
-  const uint64_t wanted = number_from ("SHINGLE_CUTS", 21000) * shape->share / 100;
+  const uint64_t wanted = number_from ("SHINGLE_CUTS", CUTS) * shape->share / 100;
   const uint64_t left = shape->commands > l->now ? shape->commands - l->now : 1;
 
   return MAX (1u, (wanted - MIN (wanted, s->cuts) + left / 2) / left);
@@ -564,17 +576,18 @@ sweep_ends (struct sweep *s, struct life *l, const char *what)
 }
 
 static void
-mixed_work (const char *what, const struct shape *shape)
+mixed_work (const char *what, const struct shape *whole)
 {
-  struct emu *const emu = new_drive (shape);
-  struct life *const l = life_begin (emu, shape->no_fua, false, NULL);
+  const struct shape shape = within_budget (whole);
+  struct emu *const emu = new_drive (&shape);
+  struct life *const l = life_begin (emu, shape.no_fua, false, NULL);
   struct sweep *const s = sweep_new (l->size, number_from ("SHINGLE_SEED", 1),
-                                     strcmp (shape->sector, "format=4Kn") != 0);
+                                     strcmp (shape.sector, "format=4Kn") != 0);
   uint64_t seed = s->seed ^ 0x5eed, stream = UINT64_MAX;
   const size_t start = l->now;
 
-  while (l->now - start < shape->commands) {
-    const uint64_t times = times_each (s, shape, l);
+  while (l->now - start < shape.commands) {
+    const uint64_t times = times_each (s, &shape, l);
 
     take (l, true);
     any_work (l, &seed, 0, l->size, &stream);
@@ -651,10 +664,10 @@ one_round (struct life *l, struct writer *w, size_t commands)
 
 START_TEST (with_writers_commits_and_reclaim_at_once)
 {
-  const struct shape shape = {
+  const struct shape shape = within_budget (&(struct shape) {
     .zones = "24", .conventional = "conventional=7", .sector = "format=512e",
     .reserved = 3, .commands = 3000, .share = 25,
-  };
+  });
   struct emu *const emu = new_drive (&shape);
   struct life *const l = life_begin (emu, false, true, NULL);
   struct sweep *const s = sweep_new (l->size, number_from ("SHINGLE_SEED", 1), true);

@@ -3,16 +3,20 @@
  * Data in RAM: pages of 64 KiB, made when first written, given back when
  * zeroed, shared between a drive and its clones until one of them writes.
  *
- * What is given back stays mapped, and the kernel may take it whenever it wants
- * memory (MADV_FREE).  A zone that is reset and written again, as a drive's
- * zones are all the time, so costs no page faults, which took more of the time
- * than the copying; and a drive never holds more than it once held of data.
+ * Pages come out of blocks of 2 MiB that the kernel is asked to back with one
+ * huge page each: a page fault for every 4 KiB takes more time than the copying,
+ * and in a virtual machine many times more.  A block without a page in use stays
+ * mapped, and the kernel may take it whenever it wants memory (MADV_FREE).  A
+ * zone that is reset and written again, as a drive's zones are all the time, so
+ * costs no page faults; and a drive holds at most one block more than it once
+ * held of data.
  *
  *   roots[]   one pointer per 64 MiB, in reserved address space that costs
  *             nothing until used; a leaf, once there, stays until close
  *   leaf      1024 page pointers
- *   page      a slot of an arena (64 MiB, aligned to its size), whose first slot
- *             holds the arena's header: a reference count per slot
+ *   page      one of the 32 of a block; a block is one of the 32 of an arena
+ *             (64 MiB, aligned to its size), whose first page holds the arena's
+ *             header: the state of its blocks, a reference count per page
  *
  * Locks: locks[] guard the page pointers and page contents (by page number;
  * readers share); `make_lock` the making of leaves; the allocator has its own
@@ -33,48 +37,72 @@
 #define PAGE_BYTES  (UINT64_C (1) << PAGE_SHIFT)
 #define LEAF_SHIFT  10
 #define LEAF_PAGES  (UINT64_C (1) << LEAF_SHIFT)
+#define BLOCK_BYTES (2 * MiB)
+#define BLOCK_PAGES (BLOCK_BYTES / PAGE_BYTES)
 #define ARENA_BYTES (64 * MiB)
-#define ARENA_SLOTS (ARENA_BYTES / PAGE_BYTES)
+#define ARENA_BLOCKS (ARENA_BYTES / BLOCK_BYTES)
+#define ARENA_PAGES (ARENA_BYTES / PAGE_BYTES)
 #define NR_LOCKS    256
 
 /* ---- pages ---- */
 
+struct block {
+  struct block *next;           /* of pool.open */
+  uint32_t free;                /* a bit a page; 0: the block is not in pool.open */
+  uint32_t untouched;           /* a bit a page that was never used: it holds zeroes */
+};
+_Static_assert (BLOCK_PAGES == 32, "a bit for each page of a block");
+
 struct arena {
   /* All but refs guarded by pool.lock. */
-  struct arena *next;           /* of all arenas */
-  struct arena *next_cold;      /* of those with cold slots */
-  unsigned used;                /* slots in use */
-  unsigned nr_fresh;            /* slots from here on were never used */
-  unsigned nr_cold;             /* freed slots whose memory the kernel may take */
-  uint16_t cold[ARENA_SLOTS];
-  _Atomic unsigned refs[ARENA_SLOTS];
+  struct arena *next;
+  unsigned nr_blocks;           /* blocks from here on were never used */
+  struct block blocks[ARENA_BLOCKS];
+  _Atomic unsigned refs[ARENA_PAGES];
 };
-_Static_assert (sizeof (struct arena) <= PAGE_BYTES, "the header fills one slot");
-
-/* Freed pages that the kernel was not told of, so that a page that goes and
-   comes costs no system call. */
-#define MAX_WARM 256
+_Static_assert (sizeof (struct arena) <= PAGE_BYTES, "the header fills one page");
 
 static struct {
   pthread_mutex_t lock;
   struct arena *arenas;
-  void *warm[MAX_WARM];
-  unsigned nr_warm;
-  struct arena *cold_arenas;
+  struct block *open;           /* blocks with a free page, the last changed first */
+  struct block *idle;           /* without a page in use, and the kernel not told yet:
+                                   a page that goes and comes costs no system call */
+  uint64_t nr_used;             /* pages in use */
 } pool = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
+/* Of an address in it: a page or a part of the header. */
 static struct arena *
-arena_of (void *page)
+arena_of (const void *p)
 {
-  return (struct arena *) ((uintptr_t) page & ~(ARENA_BYTES - 1));
+  return (struct arena *) ((uintptr_t) p & ~(ARENA_BYTES - 1));
+}
+
+static size_t
+page_index (const void *page)
+{
+  return ((uintptr_t) page & (ARENA_BYTES - 1)) >> PAGE_SHIFT;
 }
 
 static _Atomic unsigned *
 page_refs (void *page)
 {
-  struct arena *a = arena_of (page);
+  return &arena_of (page)->refs[page_index (page)];
+}
 
-  return &a->refs[((uintptr_t) page - (uintptr_t) a) >> PAGE_SHIFT];
+/* The pages of a block that can hold data. */
+static uint32_t
+usable_pages (const struct block *b)
+{
+  return b == arena_of (b)->blocks ? UINT32_MAX - 1 : UINT32_MAX;
+}
+
+static char *
+block_memory (struct block *b)
+{
+  struct arena *a = arena_of (b);
+
+  return (char *) a + (size_t) (b - a->blocks) * BLOCK_BYTES;
 }
 
 static struct arena *
@@ -83,7 +111,6 @@ arena_new (void)
   char *p = mmap (NULL, 2 * ARENA_BYTES, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   char *start;
-  struct arena *a;
 
   if (p == MAP_FAILED)
     return NULL;
@@ -91,62 +118,52 @@ arena_new (void)
   if (start > p)
     munmap (p, (size_t) (start - p));
   munmap (start + ARENA_BYTES, (size_t) (p + ARENA_BYTES - start));
-  a = (struct arena *) start;
-  a->nr_fresh = 1;
-  return a;
+  madvise (start, ARENA_BYTES, MADV_HUGEPAGE);
+  return (struct arena *) start;
 }
 
-static void *
-slot_page (struct arena *a, unsigned slot)
-{
-  return (char *) a + ((size_t) slot << PAGE_SHIFT);
-}
-
-static void *
-take_cold_locked (struct arena *a)
-{
-  void *page = slot_page (a, a->cold[--a->nr_cold]);
-
-  if (a->nr_cold == 0)
-    pool.cold_arenas = a->next_cold;
-  return page;
-}
-
-static void
-make_cold_locked (void *page)
-{
-  struct arena *a = arena_of (page);
-
-  madvise (page, PAGE_BYTES, MADV_FREE);
-  if (a->nr_cold == 0) {
-    a->next_cold = pool.cold_arenas;
-    pool.cold_arenas = a;
-  }
-  a->cold[a->nr_cold++] = (uint16_t) (((char *) page - (char *) a) >> PAGE_SHIFT);
-}
-
-/* A page with one reference; *dirty: it may hold old bytes, else zeroes. */
-static void *
-pool_take_locked (bool *dirty)
+/* A block that was never used. */
+static struct block *
+block_new_locked (void)
 {
   struct arena *a = pool.arenas;
+  struct block *b;
 
-  *dirty = true;
-  if (pool.nr_warm > 0)
-    return pool.warm[--pool.nr_warm];
-  if (pool.cold_arenas)
-    return take_cold_locked (pool.cold_arenas);
-  *dirty = false;
-  if (a == NULL || a->nr_fresh == ARENA_SLOTS) {
+  if (a == NULL || a->nr_blocks == ARENA_BLOCKS) {
     a = arena_new ();
     if (a == NULL)
       return NULL;
     a->next = pool.arenas;
     pool.arenas = a;
   }
-  return slot_page (a, a->nr_fresh++);
+  b = &a->blocks[a->nr_blocks++];
+  b->free = b->untouched = usable_pages (b);
+  b->next = pool.open;
+  return pool.open = b;
 }
 
+/* *dirty: the page may hold old bytes, else zeroes. */
+static void *
+pool_take_locked (bool *dirty)
+{
+  struct block *b = pool.open ? pool.open : block_new_locked ();
+  unsigned i;
+
+  if (b == NULL)
+    return NULL;
+  if (b == pool.idle)
+    pool.idle = NULL;
+  i = (unsigned) __builtin_ctz (b->free);
+  *dirty = !(b->untouched & UINT32_C (1) << i);
+  b->untouched &= ~(UINT32_C (1) << i);
+  b->free &= ~(UINT32_C (1) << i);
+  if (b->free == 0)
+    pool.open = b->next;
+  pool.nr_used++;
+  return block_memory (b) + i * PAGE_BYTES;
+}
+
+/* A page with one reference. */
 static void *
 page_new (bool zeroed)
 {
@@ -155,8 +172,6 @@ page_new (bool zeroed)
 
   pthread_mutex_lock (&pool.lock);
   page = pool_take_locked (&dirty);
-  if (page)
-    arena_of (page)->used++;
   pthread_mutex_unlock (&pool.lock);
   if (page == NULL)
     return NULL;
@@ -166,21 +181,45 @@ page_new (bool zeroed)
   return page;
 }
 
-/* Gives the memory of arenas without a page in use back; their slots are all
-   on the warm or cold lists, so these are emptied first. */
+/* Every page was given back: so is all memory. */
 static void
-pool_trim_locked (void)
+pool_empty_locked (void)
 {
   struct arena *a;
 
-  for (a = pool.arenas; a; a = a->next)
-    if (a->used != 0)
-      return;
-  pool.nr_warm = 0;
-  pool.cold_arenas = NULL;
+  pool.open = pool.idle = NULL;
   while ((a = pool.arenas) != NULL) {
     pool.arenas = a->next;
     munmap (a, ARENA_BYTES);
+  }
+}
+
+/* The kernel may take a block's memory, but not the arena's header. */
+static void
+lend_to_kernel (struct block *b)
+{
+  const size_t header = usable_pages (b) == UINT32_MAX ? 0 : PAGE_BYTES;
+
+  madvise (block_memory (b) + header, BLOCK_BYTES - header, MADV_FREE);
+}
+
+static void
+pool_give_locked (void *page)
+{
+  const size_t i = page_index (page);
+  struct block *b = &arena_of (page)->blocks[i / BLOCK_PAGES];
+
+  if (b->free == 0) {
+    b->next = pool.open;
+    pool.open = b;
+  }
+  b->free |= UINT32_C (1) << i % BLOCK_PAGES;
+  if (--pool.nr_used == 0)
+    pool_empty_locked ();
+  else if (b->free == usable_pages (b)) {
+    if (pool.idle)
+      lend_to_kernel (pool.idle);
+    pool.idle = b;
   }
 }
 
@@ -192,13 +231,7 @@ page_put (void *page)
   if (atomic_fetch_sub_explicit (page_refs (page), 1, memory_order_acq_rel) != 1)
     return;
   pthread_mutex_lock (&pool.lock);
-  arena_of (page)->used--;
-  if (pool.nr_warm < MAX_WARM)
-    pool.warm[pool.nr_warm++] = page;
-  else
-    make_cold_locked (page);
-  if (arena_of (page)->used == 0)
-    pool_trim_locked ();
+  pool_give_locked (page);
   pthread_mutex_unlock (&pool.lock);
 }
 
