@@ -9,9 +9,9 @@
  * is put together as it would be found after the cut, checked offline, loaded,
  * and every block is held against what it may contain (history.h).
  *
- * SHINGLE_CUTS: how many cut points altogether (default about 10,000; every command
- * of the journal at least once).  test-power-cuts-emulated does the same through the
- * whole stack.
+ * SHINGLE_CUTS: how many cut points altogether (default about 10,000); fewer than that
+ * also shorten the work, as every command of it is cut at least once.
+ * test-power-cuts-emulated does the same through the whole stack.
  */
 #undef NDEBUG
 #include <config.h>
@@ -30,6 +30,7 @@
 
 #define ZONE  (64 * KiB)
 #define BLOCK UINT64_C (4096)
+#define CUTS  10000
 
 static uint64_t
 dice (uint64_t *seed, uint64_t below)
@@ -45,7 +46,14 @@ cuts_wanted (uint64_t share)
 {
   const char *const s = getenv ("SHINGLE_CUTS");
 
-  return (s != NULL ? strtoull (s, NULL, 10) : 10000) * share / 100;
+  return (s != NULL ? strtoull (s, NULL, 10) : CUTS) * share / 100;
+}
+
+/* Of so many commands of a workload, how many SHINGLE_CUTS leaves. */
+static size_t
+within_budget (size_t commands)
+{
+  return commands * MIN (cuts_wanted (100), CUTS) / CUTS;
 }
 
 /* ---- a drive as plain memory ---- */
@@ -530,7 +538,7 @@ mixed_work (const struct rig_config *config, size_t commands, uint64_t share)
   s.marks = malloc (s.h.nr_blocks * sizeof s.marks[0]);
   assert (s.marks != NULL);
   s.rig.guard->journal = true;
-  while (s.rig.guard->nr_entries < commands)
+  while (s.rig.guard->nr_entries < within_budget (commands))
     single_step (&s);
   sweep (&s.rig, &base, &s.h, cuts_wanted (share));
   guard_forget_journal (s.rig.guard);
@@ -671,7 +679,7 @@ START_TEST (with_writers_commits_and_reclaim_at_once)
   history_init (&h, rig.size / BLOCK);
   rig.guard->journal = true;
   for (i = 0; i < WRITERS; ++i) {
-    w[i] = (struct writer) { .rig = &rig, .h = &h, .lock = &lock, .id = i, .commands = 4000,
+    w[i] = (struct writer) { .rig = &rig, .h = &h, .lock = &lock, .id = i, .commands = within_budget (4000),
                              .seed = 99 + i };
     assert (pthread_create (&w[i].thread, NULL, writer_main, &w[i]) == 0);
   }
