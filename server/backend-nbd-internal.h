@@ -20,19 +20,27 @@ struct conn {
   bool started;
   int wake_fd;                  /* eventfd: the worker must look again */
   atomic_bool stop;
-  _Atomic unsigned in_flight;   /* parts that were given to this connection */
-  _Atomic (struct backend_part *) finished;     /* last one first */
+  _Atomic unsigned in_flight;   /* requests that were given to this shared one */
+  _Atomic (struct backend_io *) finished;       /* last one first */
 };
 
 struct nbd_backend {
   struct backend b;
-  unsigned nr_conns;            /* shared ones, then direct ones */
-  unsigned nr_shared, nr_direct;
+  unsigned nr_conns;            /* shared ones, then lanes */
+  unsigned nr_shared, nr_lanes;
   struct conn conns[MAX_CONNECTIONS];
-  atomic_bool direct_taken;     /* a thread has the direct connections */
+  atomic_bool lanes_taken;      /* a thread has the lanes, and what follows */
+  bool lanes_broken;
+  uint64_t cookie;
   bool can_flush, can_fua, has_extents;
   uint64_t max_data_bytes;      /* of a read or write */
 };
+
+/* backend-nbd-lane.c */
+
+/* Does it, on the lanes, which the caller has taken; 0, or an errno.  Of a read the
+   data may be in io->pipe. */
+int lanes_do (struct nbd_backend *n, struct backend_io *io);
 
 /* backend-nbd-requests.c */
 

@@ -2,14 +2,12 @@
 /*
  * How requests go to the connections of an NBD export and come back.
  *
- * Half of the connections are shared, each with a worker thread: whoever submits
+ * Some of the connections are shared, each with a worker thread: whoever submits
  * sends the request itself, through libnbd's asynchronous calls, and goes on; the
  * worker reads the replies and calls done().
  *
- * The other half are direct.  A request that finds nothing else under way takes all
- * of them: its thread sends and waits for the replies itself, so that nobody has to
- * be woken but by the server.  There a large read or write goes in parts, one on
- * each direct connection, for the server to work on at once.  Only one thread is in
+ * The others are lanes (backend-nbd-lane.c).  A request that finds nothing else under
+ * way takes all of them, and its thread waits for the reply.  Only one thread is in
  * there at a time, for others must stay to take further requests from the kernel.
  *
  * libnbd calls its completion callbacks with the handle locked, so they only push
@@ -28,26 +26,15 @@
 
 #include "backend-nbd-internal.h"
 
-#define MIN_PART_BYTES (256 * KiB)
-#define PART_ALIGN (64 * KiB)
-#define MAX_LOOKS 60            /* at sockets in full flow, before sleeping: as long
-                                   as it takes to be woken */
-
 bool
 conn_is_broken (struct conn *c)
 {
   return nbd_aio_is_dead (c->nbd) || nbd_aio_is_closed (c->nbd);
 }
 
-/*--- pieces and parts -------------------------------------------------------*/
+/*--- requests and their pieces ----------------------------------------------*/
 
-static void start_piece (struct backend_part *p);
-
-static bool
-is_direct (const struct conn *c)
-{
-  return c >= c->owner->conns + c->owner->nr_shared;
-}
+static void start_piece (struct backend_io *io);
 
 /* A FUA write on a server without FUA is a write and then a flush. */
 static bool
@@ -56,28 +43,18 @@ needs_flush (const struct nbd_backend *n, const struct backend_io *io)
   return io->op == BACKEND_WRITE && io->fua && !n->can_fua && n->can_flush;
 }
 
-/* Of a direct request its own thread calls done(). */
 static void
-end_part (struct backend_part *p, int errnum)
+end_io (struct backend_io *io, int errnum)
 {
-  struct backend_io *io = p->io;
-  struct conn *c = p->conn;
-  int none = 0;
-  bool last;
+  struct conn *c = io->conn;
 
-  if (errnum != 0)
-    atomic_compare_exchange_strong (&io->errnum, &none, errnum);
-  last = atomic_fetch_sub (&io->parts_left, 1) == 1;
-  if (last && !p->flushing && needs_flush (c->owner, io)
-      && atomic_load (&io->errnum) == 0) {
-    p->flushing = true;
-    atomic_store (&io->parts_left, 1);
-    start_piece (p);
+  if (errnum == 0 && !io->flushing && needs_flush (c->owner, io)) {
+    io->flushing = true;
+    start_piece (io);
     return;
   }
   atomic_fetch_sub_explicit (&c->in_flight, 1, memory_order_relaxed);
-  if (last && !is_direct (c))
-    io->done (io, atomic_load (&io->errnum));
+  io->done (io, errnum);
 }
 
 /* A user of the file must not take our lost server for a lost mount. */
@@ -91,70 +68,69 @@ conn_file_error (int errnum)
 static int
 on_complete (void *user_data, int *error)
 {
-  struct backend_part *p = user_data;
-  struct conn *c = p->conn;
+  struct backend_io *io = user_data;
+  struct conn *c = io->conn;
 
-  p->errnum = conn_file_error (*error);
-  p->next = atomic_load (&c->finished);
-  while (!atomic_compare_exchange_weak (&c->finished, &p->next, p))
+  io->errnum = conn_file_error (*error);
+  io->next = atomic_load (&c->finished);
+  while (!atomic_compare_exchange_weak (&c->finished, &io->next, io))
     ;
   return 1;                     /* libnbd may forget the command */
 }
 
 static void
-finish (struct backend_part *p)
+finish (struct backend_io *io)
 {
-  if (p->errnum == 0 && !p->flushing) {
-    p->begin += p->piece_bytes;
-    if (p->begin < p->end) {
-      start_piece (p);
+  if (io->errnum == 0 && !io->flushing) {
+    io->begin += io->piece_bytes;
+    if (io->begin < io->count) {
+      start_piece (io);
       return;
     }
   }
-  end_part (p, p->errnum);
+  end_io (io, io->errnum);
 }
 
 static void
 finish_all (struct conn *c)
 {
-  struct backend_part *p = atomic_exchange (&c->finished, NULL);
-  struct backend_part *ordered = NULL, *next;
+  struct backend_io *io = atomic_exchange (&c->finished, NULL);
+  struct backend_io *ordered = NULL, *next;
 
-  for (; p; p = next) {
-    next = p->next;
-    p->next = ordered;
-    ordered = p;
+  for (; io; io = next) {
+    next = io->next;
+    io->next = ordered;
+    ordered = io;
   }
-  for (p = ordered; p; p = next) {
-    next = p->next;
-    finish (p);
+  for (io = ordered; io; io = next) {
+    next = io->next;
+    finish (io);
   }
 }
 
 static int64_t
-issue (struct conn *c, struct backend_part *p)
+issue (struct conn *c, struct backend_io *io)
 {
   const struct nbd_backend *n = c->owner;
-  const struct backend_io *io = p->io;
   struct nbd_handle *h = c->nbd;
-  const nbd_completion_callback cb = { .callback = on_complete, .user_data = p };
-  const uint64_t offset = io->offset + p->begin;
-  char *buf = (char *) io->buf + p->begin;
+  const nbd_completion_callback cb = { .callback = on_complete, .user_data = io };
+  const uint64_t offset = io->offset + io->begin;
+  char *buf = (char *) io->buf + io->begin;
 
-  if (p->flushing)
+  if (io->flushing)
     return nbd_aio_flush (h, cb, 0);
   switch (io->op) {
   case BACKEND_READ:
-    return nbd_aio_pread (h, buf, p->piece_bytes, offset, cb, 0);
+    return nbd_aio_pread (h, buf, io->piece_bytes, offset, cb, 0);
   case BACKEND_WRITE:
-    return nbd_aio_pwrite (h, buf, p->piece_bytes, offset, cb,
+    return nbd_aio_pwrite (h, buf, io->piece_bytes, offset, cb,
                            io->fua && n->can_fua ? LIBNBD_CMD_FLAG_FUA : 0);
   case BACKEND_FLUSH:
     return nbd_aio_flush (h, cb, 0);
   case BACKEND_DISCARD:
-    return nbd_aio_zero (h, p->piece_bytes, offset, cb, 0);
+    return nbd_aio_zero (h, io->piece_bytes, offset, cb, 0);
   case BACKEND_ZERO:
-    return nbd_aio_zero (h, p->piece_bytes, offset, cb, LIBNBD_CMD_FLAG_NO_HOLE);
+    return nbd_aio_zero (h, io->piece_bytes, offset, cb, LIBNBD_CMD_FLAG_NO_HOLE);
   }
   abort ();
 }
@@ -175,33 +151,23 @@ max_piece_bytes (const struct nbd_backend *n, enum backend_op op)
                                                    : MAX_PIECE_BYTES;
 }
 
-/* Sends the next piece; ends the part itself if that fails at once. */
+/* Sends the next piece; ends the request itself if that fails at once. */
 static void
-start_piece (struct backend_part *p)
+start_piece (struct backend_io *io)
 {
-  struct conn *c = p->conn;
+  struct conn *c = io->conn;
 
-  p->piece_bytes = MIN (p->end - p->begin, max_piece_bytes (c->owner, p->io->op));
-  if (issue (c, p) == -1) {
+  io->piece_bytes = MIN (io->count - io->begin, max_piece_bytes (c->owner, io->op));
+  if (issue (c, io) == -1) {
     const int e = nbd_get_errno ();
 
-    end_part (p, e == 0 || conn_is_broken (c) ? EIO : conn_file_error (e));
+    end_io (io, e == 0 || conn_is_broken (c) ? EIO : conn_file_error (e));
     return;
   }
   /* The socket did not take all of it, or broke: the worker has to look. */
-  if (!is_direct (c)
-      && (conn_is_broken (c)
-          || (nbd_aio_get_direction (c->nbd) & LIBNBD_AIO_DIRECTION_WRITE)))
+  if (conn_is_broken (c)
+      || (nbd_aio_get_direction (c->nbd) & LIBNBD_AIO_DIRECTION_WRITE))
     conn_wake (c);
-}
-
-static void
-start_part (struct backend_io *io, struct backend_part *p, struct conn *c,
-            uint64_t begin, uint64_t end)
-{
-  *p = (struct backend_part) { .io = io, .conn = c, .begin = begin, .end = end };
-  atomic_fetch_add_explicit (&c->in_flight, 1, memory_order_relaxed);
-  start_piece (p);
 }
 
 /* Looks at the socket again after poll(2).  A failure shows as a dead handle. */
@@ -229,98 +195,6 @@ socket_poll (struct conn *c, unsigned *direction)
     .events = ((dir & LIBNBD_AIO_DIRECTION_READ) ? POLLIN : 0)
               | ((dir & LIBNBD_AIO_DIRECTION_WRITE) ? POLLOUT : 0),
   };
-}
-
-/*--- direct requests --------------------------------------------------------*/
-
-/* The direct connections that are waited for. */
-struct waiting {
-  unsigned nr;
-  struct conn *conns[MAX_CONNECTIONS];
-  struct pollfd polls[MAX_CONNECTIONS];
-  unsigned directions[MAX_CONNECTIONS];
-};
-
-static void
-find_waiting (struct nbd_backend *n, struct waiting *w)
-{
-  unsigned i;
-
-  w->nr = 0;
-  for (i = n->nr_shared; i < n->nr_conns; ++i) {
-    struct conn *c = &n->conns[i];
-
-    if (atomic_load_explicit (&c->in_flight, memory_order_relaxed) == 0)
-      continue;
-    w->conns[w->nr] = c;
-    w->polls[w->nr] = socket_poll (c, &w->directions[w->nr]);
-    if (w->polls[w->nr].fd == -1)
-      finish_all (c);           /* what broke has completed everything */
-    else
-      w->nr++;
-  }
-}
-
-/* Until all is done that is under way on the direct connections.  Once data moves,
-   more comes within microseconds, and a sleep for each bit of it would cost both
-   sides more than to look again.  (Nor is the processor yielded between looks: on a
-   busy one that could give it away for milliseconds.) */
-static void
-drive_direct (struct nbd_backend *n)
-{
-  struct waiting w;
-  unsigned i, looks_left = 0;
-
-  for (find_waiting (n, &w); w.nr > 0; find_waiting (n, &w)) {
-    const int r = poll (w.polls, w.nr, looks_left > 0 ? 0 : -1);
-
-    if (r == 0)
-      looks_left--;
-    else if (r > 0) {
-      looks_left = MAX_LOOKS;
-      for (i = 0; i < w.nr; ++i)
-        if (w.polls[i].revents)
-          socket_ready (w.conns[i], w.polls[i].revents, w.directions[i]);
-    }
-  }
-}
-
-static unsigned
-count_parts (const struct nbd_backend *n, const struct backend_io *io)
-{
-  const uint64_t most = MIN (n->nr_direct, BACKEND_MAX_PARTS);
-
-  if (io->op != BACKEND_READ && io->op != BACKEND_WRITE)
-    return 1;
-  return MAX (MIN (io->count / MIN_PART_BYTES, most), 1);
-}
-
-/* Where part i of nr begins: at a multiple of PART_ALIGN of the export. */
-static uint64_t
-part_begin (const struct backend_io *io, unsigned i, unsigned nr)
-{
-  uint64_t at;
-
-  if (i == 0 || i == nr)
-    return i == 0 ? 0 : io->count;
-  at = io->offset + io->count / nr * i;
-  return at - at % PART_ALIGN - io->offset;
-}
-
-static void
-submit_direct (struct nbd_backend *n, struct backend_io *io)
-{
-  const unsigned nr = count_parts (n, io);
-  unsigned i;
-
-  atomic_store (&io->parts_left, nr);
-  for (i = 0; i < nr; ++i)
-    start_part (io, &io->parts[i], &n->conns[n->nr_shared + i],
-                part_begin (io, i, nr), part_begin (io, i + 1, nr));
-  drive_direct (n);
-  /* Given back before the answer, which may bring the next request. */
-  atomic_store_explicit (&n->direct_taken, false, memory_order_release);
-  io->done (io, atomic_load (&io->errnum));
 }
 
 /*--- submission -------------------------------------------------------------*/
@@ -358,11 +232,21 @@ shared_are_idle (const struct nbd_backend *n)
 }
 
 static bool
-take_direct (struct nbd_backend *n)
+take_lanes (struct nbd_backend *n)
 {
-  return n->nr_direct > 0 && shared_are_idle (n)
-         && !atomic_load_explicit (&n->direct_taken, memory_order_relaxed)
-         && !atomic_exchange_explicit (&n->direct_taken, true, memory_order_acquire);
+  return n->nr_lanes > 0 && shared_are_idle (n)
+         && !atomic_load_explicit (&n->lanes_taken, memory_order_relaxed)
+         && !atomic_exchange_explicit (&n->lanes_taken, true, memory_order_acquire);
+}
+
+static void
+submit_shared (struct nbd_backend *n, struct backend_io *io)
+{
+  struct conn *c = choose_conn (n);
+
+  io->conn = c;
+  atomic_fetch_add_explicit (&c->in_flight, 1, memory_order_relaxed);
+  start_piece (io);
 }
 
 void
@@ -370,14 +254,17 @@ requests_submit (struct backend *b, struct backend_io *io)
 {
   struct nbd_backend *n = (struct nbd_backend *) b;
 
-  atomic_store (&io->errnum, 0);
-  atomic_store (&io->parts_left, 1);
   if (io->op == BACKEND_FLUSH && !n->can_flush)
     io->done (io, 0);
-  else if (take_direct (n))
-    submit_direct (n, io);
+  else if (take_lanes (n)) {
+    const int errnum = lanes_do (n, io);
+
+    /* Given back before the answer, which may bring the next request. */
+    atomic_store_explicit (&n->lanes_taken, false, memory_order_release);
+    io->done (io, errnum);
+  }
   else
-    start_part (io, &io->parts[0], choose_conn (n), 0, io->count);
+    submit_shared (n, io);
 }
 
 /*--- workers ----------------------------------------------------------------*/

@@ -311,8 +311,11 @@ backend_nbd_open (const struct backend_nbd_options *options, struct backend **b,
   learn_export (n, options->read_only);
   if (connect_more (n, options, err) == -1)
     goto fail;
-  n->nr_direct = n->nr_conns / 2;
-  n->nr_shared = n->nr_conns - n->nr_direct;
+  /* A connection with TLS is libnbd's alone. */
+  if (nbd_get_tls_negotiated (n->conns[0].nbd) == 0)
+    n->nr_lanes = n->nr_conns / 2;
+  n->nr_shared = n->nr_conns - n->nr_lanes;
+  n->b.takes_pipe = n->nr_lanes > 0;
   *b = &n->b;
   return 0;
 

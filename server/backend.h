@@ -28,16 +28,11 @@ enum backend_op {
 };
 #define BACKEND_NR_OPS (BACKEND_ZERO + 1)
 
-/* A backend may do one request in several parts. */
-#define BACKEND_MAX_PARTS 4
-struct backend_part {
-  struct backend_part *next;
-  struct backend_io *io;
-  void *conn;
-  uint64_t begin, end;          /* of the request's bytes, what is still to be done */
-  uint64_t piece_bytes;         /* under way, from begin */
-  bool flushing;
-  int errnum;
+/* A pipe with nothing in it, and what its reader wants before the data. */
+struct backend_pipe {
+  int in, out;
+  const void *head;
+  size_t head_bytes;            /* at most PIPE_BUF */
 };
 
 /* One piece of work.  The caller owns it and `buf`, and keeps both until
@@ -47,14 +42,21 @@ struct backend_io {
   bool fua;                     /* BACKEND_WRITE: durable when done */
   unsigned hint;                /* the submitting thread's number */
   void *buf;
+  struct backend_pipe *pipe;    /* may take the data of a read instead of buf, if done()
+                                   is called before submit returns; or NULL */
+  bool piped;                   /* at done(): head and data are in the pipe; else it is
+                                   empty */
   uint64_t count;               /* inside the file, as is offset; any alignment */
   uint64_t offset;
   void (*done) (struct backend_io *io, int errnum);
 
   /* The backend's, while it has the request. */
-  struct backend_part parts[BACKEND_MAX_PARTS];
-  _Atomic unsigned parts_left;
-  _Atomic int errnum;           /* of the first part that failed */
+  struct backend_io *next;
+  void *conn;
+  uint64_t begin;               /* of the bytes that are still to be done */
+  uint64_t piece_bytes;         /* under way, from begin */
+  bool flushing;
+  int errnum;
 };
 
 struct backend;
@@ -89,6 +91,7 @@ struct backend {
   bool read_only;
   bool can_zero;                /* BACKEND_ZERO and BACKEND_DISCARD work */
   bool synchronous;             /* submit returns after done */
+  bool takes_pipe;              /* a pipe may be used; else it is no use to have one */
 };
 
 static inline int

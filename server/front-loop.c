@@ -44,6 +44,7 @@ struct loop_thread {
   pthread_t id;
   int fd;                       /* the session's, or a clone of it (owned) */
   struct slot *slot;            /* own; NULL after it was given away */
+  struct backend_pipe pipe;     /* empty between requests; in 0: none yet, -1: none */
   /* Odd while a request is worked on; written by the thread alone. */
   _Atomic unsigned seq;
   unsigned seen_seq;            /* at the last tick; front_run's */
@@ -69,6 +70,54 @@ unsigned
 loop_thread_number (void)
 {
   return self ? self->number : 0;
+}
+
+/* As large as a user who is not root may have it: 256 places, enough as the data of
+   an answer comes in pieces of more than a page. */
+static void
+make_pipe (struct backend_pipe *p)
+{
+  int fds[2];
+
+  p->in = -1;
+  if (pipe2 (fds, O_CLOEXEC) == -1)
+    return;
+  if (fcntl (fds[1], F_SETPIPE_SZ, MiB) == -1) {
+    close (fds[0]);             /* the user has many pipes */
+    close (fds[1]);
+    return;
+  }
+  p->out = fds[0];
+  p->in = fds[1];
+}
+
+static void
+close_pipe (struct backend_pipe *p)
+{
+  if (p->in > 0) {
+    close (p->in);
+    close (p->out);
+  }
+  p->in = 0;
+}
+
+struct backend_pipe *
+loop_pipe (void)
+{
+  if (self->pipe.in == 0)
+    make_pipe (&self->pipe);
+  return self->pipe.in == -1 ? NULL : &self->pipe;
+}
+
+void
+loop_reply_pipe (struct slot *s, size_t bytes)
+{
+  struct backend_pipe *p = s->io.pipe;
+
+  assert (p == &self->pipe);
+  /* As with a written answer: it fails if nobody waits any more. */
+  if (splice (p->out, NULL, s->reply_fd, NULL, bytes, 0) != (ssize_t) bytes)
+    close_pipe (p);
 }
 
 void
@@ -177,6 +226,7 @@ loop_thread (void *arg)
   if (t->slot)
     slot_put (&f->slots, t->slot);
   t->slot = NULL;
+  close_pipe (&t->pipe);
   atomic_store (&t->ended, true);
   wake_front (f);
   return NULL;

@@ -32,6 +32,7 @@
 #define ATTR_TIMEOUT_S 1.0
 #define ENTRY_TIMEOUT_S 3600.0  /* the tree never changes */
 #define MAX_BACKGROUND 256
+#define MIN_PIPE_BYTES (128 * KiB)      /* less is copied sooner */
 
 static struct front *
 req_front (fuse_req_t req)
@@ -269,6 +270,10 @@ answer (struct slot *s, int errnum)
 {
   if (errnum != 0)
     fuse_reply_err (s->req, errnum);
+  else if (s->io.piped) {
+    loop_reply_pipe (s, sizeof s->head + s->io.count);
+    fuse_reply_none (s->req);
+  }
   else if (s->io.op == BACKEND_READ)
     fuse_reply_buf (s->req, s->data, s->io.count);
   else if (s->io.op == BACKEND_WRITE)
@@ -304,6 +309,23 @@ io_done (struct backend_io *io, int errnum)
 
 static_assert (offsetof (struct slot, io) == 0, "io_done converts back");
 
+/* A pipe for the answer to a large read, or NULL. */
+static struct backend_pipe *
+answer_pipe (struct slot *s, uint64_t count)
+{
+  struct backend_pipe *p = loop_pipe ();
+
+  if (!p)
+    return NULL;
+  s->head = (struct fuse_out_header) {
+    .len = (uint32_t) (sizeof s->head + count),
+    .unique = ((const struct fuse_in_header *) s->in)->unique,
+  };
+  p->head = &s->head;
+  p->head_bytes = sizeof s->head;
+  return p;
+}
+
 static void
 submit (fuse_req_t req, struct node *n, enum backend_op op, uint64_t count,
         uint64_t offset, bool fua)
@@ -322,6 +344,8 @@ submit (fuse_req_t req, struct node *n, enum backend_op op, uint64_t count,
     .offset = offset,
     .done = io_done,
   };
+  if (op == BACKEND_READ && count >= MIN_PIPE_BYTES && n->backend->takes_pipe)
+    s->io.pipe = answer_pipe (s, count);
   if (!n->backend->synchronous)
     loop_give_slot (s);
   backend_submit (n->backend, &s->io);

@@ -11,6 +11,7 @@
 #ifndef SERVER_SLOTS_H
 #define SERVER_SLOTS_H
 
+#include <linux/fuse.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -31,8 +32,8 @@ struct slot {
   struct front *front;
   struct node *node;
   uint64_t start_ns;
-  uint32_t reply_bytes;         /* of a read or write */
   unsigned client;              /* whose counters */
+  struct fuse_out_header head;  /* of an answer through a pipe */
   int reply_fd;                 /* the connection's clone that the request came by */
   struct slot *next;            /* in the pool; guarded by its lock */
   void *in;                     /* where read(2) puts the request */
