@@ -680,8 +680,10 @@ START_TEST (with_writers_commits_and_reclaim_at_once)
     w[i] = (struct writer) { .l = l, .from = i * share, .to = (i + 1) * share,
                              .seed = s->seed + 77 * i + 1, .stream = UINT64_MAX };
   while (now (l) < shape.commands) {
+    const uint64_t times = times_each (s, &shape, l);
+
     one_round (l, w, 200);
-    cut_all (s, l, times_each (s, &shape, l), true);
+    cut_all (s, l, times, true);
   }
   sweep_ends (s, l, "four writers");
   life_end (l);
