@@ -89,8 +89,9 @@ void loop_give_slot (struct slot *s);
 /* The calling loop thread's own pipe, empty; NULL: there is none. */
 struct backend_pipe *loop_pipe (void);
 
-/* Answers with the `bytes` that are in s->io.pipe, the header included. */
-void loop_reply_pipe (struct slot *s, size_t bytes);
+/* Answers with the `bytes` that are in s->io.pipe, the header included; false: there
+   is no answer yet, or nobody waits for it any more. */
+bool loop_reply_pipe (struct slot *s, size_t bytes);
 /* Between these, answers of this thread go to the slot's descriptor. */
 void loop_reply_begin (const struct slot *s);
 void loop_reply_end (void);

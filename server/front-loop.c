@@ -109,15 +109,16 @@ loop_pipe (void)
   return self->pipe.in == -1 ? NULL : &self->pipe;
 }
 
-void
+bool
 loop_reply_pipe (struct slot *s, size_t bytes)
 {
   struct backend_pipe *p = s->io.pipe;
 
   assert (p == &self->pipe);
-  /* As with a written answer: it fails if nobody waits any more. */
-  if (splice (p->out, NULL, s->reply_fd, NULL, bytes, 0) != (ssize_t) bytes)
-    close_pipe (p);
+  if (splice (p->out, NULL, s->reply_fd, NULL, bytes, 0) == (ssize_t) bytes)
+    return true;
+  close_pipe (p);
+  return false;
 }
 
 void

@@ -271,8 +271,10 @@ answer (struct slot *s, int errnum)
   if (errnum != 0)
     fuse_reply_err (s->req, errnum);
   else if (s->io.piped) {
-    loop_reply_pipe (s, sizeof s->head + s->io.count);
-    fuse_reply_none (s->req);
+    if (loop_reply_pipe (s, sizeof s->head + s->io.count))
+      fuse_reply_none (s->req);
+    else
+      fuse_reply_err (s->req, EIO);
   }
   else if (s->io.op == BACKEND_READ)
     fuse_reply_buf (s->req, s->data, s->io.count);

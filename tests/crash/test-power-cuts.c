@@ -679,8 +679,8 @@ START_TEST (with_writers_commits_and_reclaim_at_once)
   history_init (&h, rig.size / BLOCK);
   rig.guard->journal = true;
   for (i = 0; i < WRITERS; ++i) {
-    w[i] = (struct writer) { .rig = &rig, .h = &h, .lock = &lock, .id = i, .commands = within_budget (4000),
-                             .seed = 99 + i };
+    w[i] = (struct writer) { .rig = &rig, .h = &h, .lock = &lock, .id = i,
+                             .commands = within_budget (4000), .seed = 99 + i };
     assert (pthread_create (&w[i].thread, NULL, writer_main, &w[i]) == 0);
   }
   for (i = 0; i < WRITERS; ++i)
