@@ -4,8 +4,8 @@
  * replies itself, so that nobody has to be woken but by the server.
  *
  * libnbd connects them and ends them.  In between the requests and replies are put
- * together here, for what libnbd has no way to do: the data of a large read goes from
- * the socket to /dev/fuse through a pipe, without a copy in this process.
+ * together here, for what libnbd has no way to do: the data of a large request goes
+ * between the socket and /dev/fuse through a pipe, without a copy in this process.
  * (NBD protocol, "Simple request message" and "Simple reply message"; structured
  * replies were not asked for.)
  *
@@ -109,23 +109,6 @@ receive_all (int fd, void *buf, size_t len)
 
 /*--- the pipe ---------------------------------------------------------------*/
 
-/* What is in the pipe goes to buf: all of it is there. */
-static void
-empty_pipe (int fd, void *buf, size_t len)
-{
-  char *p = buf;
-
-  while (len > 0) {
-    const ssize_t n = read (fd, p, len);
-
-    assert (n > 0 || (n == -1 && errno == EINTR));
-    if (n > 0) {
-      p += n;
-      len -= (size_t) n;
-    }
-  }
-}
-
 /* Where a read's data goes: the pipe while it has room, else buf. */
 struct sink {
   struct backend_io *io;
@@ -151,8 +134,8 @@ sink_leave_pipe (struct sink *k)
   if (!k->pipe)
     return;
   assert (k->pipe->head_bytes <= sizeof head);
-  empty_pipe (k->pipe->out, head, k->pipe->head_bytes);
-  empty_pipe (k->pipe->out, k->io->buf, k->in_pipe);
+  backend_empty_pipe (k->pipe->out, head, k->pipe->head_bytes);
+  backend_empty_pipe (k->pipe->out, k->io->buf, k->in_pipe);
   k->pipe = NULL;
 }
 
@@ -242,10 +225,10 @@ send_begin (struct sending *s, const struct nbd_backend *n, const struct backend
 
 /* What the socket takes now: 1 if it took some, 0 if it is full, -1 if it is broken. */
 static int
-send_some (struct sending *s)
+send_some (struct sending *s, int flags)
 {
   const struct msghdr m = { .msg_iov = s->next, .msg_iovlen = (size_t) s->iovcnt };
-  const ssize_t n = sendmsg (s->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+  const ssize_t n = sendmsg (s->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT | flags);
 
   if (n == -1)
     return errno == EINTR ? 1 : errno == EAGAIN ? 0 : -1;
@@ -269,7 +252,7 @@ send_parts (const struct nbd_backend *n, const struct backend_io *io,
     moved = false;
     nr_full = 0;
     for (i = 0; i < nr; ++i) {
-      const int r = s[i].iovcnt > 0 ? send_some (&s[i]) : 0;
+      const int r = s[i].iovcnt > 0 ? send_some (&s[i], 0) : 0;
 
       if (r == -1)
         return false;
@@ -280,6 +263,52 @@ send_parts (const struct nbd_backend *n, const struct backend_io *io,
     if (nr_full > 0 && !moved)
       poll (full, nr_full, -1);
   } while (nr_full > 0);
+  return true;
+}
+
+/* From the pipe, whose order is that of the parts; false: the lane is broken. */
+static bool
+send_from_pipe (const struct nbd_backend *n, struct backend_io *io,
+                const struct part *p)
+{
+  struct sending s;
+  uint64_t left = p->bytes;
+
+  send_begin (&s, n, io, p);
+  s.iovcnt = 1;
+  while (s.iovcnt > 0) {
+    const int r = send_some (&s, MSG_MORE);
+
+    if (r == -1)
+      return false;
+    if (r == 0)
+      wait_for (p->fd, POLLOUT);
+  }
+  while (left > 0) {
+    const ssize_t r = splice (io->pipe->out, NULL, p->fd, NULL, left,
+                              SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+
+    if (r > 0) {
+      left -= (uint64_t) r;
+      io->pipe->data_bytes -= (size_t) r;
+    }
+    else if (r == -1 && errno == EAGAIN)
+      wait_for (p->fd, POLLOUT);
+    else if (r == 0 || errno != EINTR)
+      return false;
+  }
+  return true;
+}
+
+static bool
+send_parts_from_pipe (const struct nbd_backend *n, struct backend_io *io,
+                      const struct part *parts, unsigned nr)
+{
+  unsigned i;
+
+  for (i = 0; i < nr; ++i)
+    if (!send_from_pipe (n, io, &parts[i]))
+      return false;
   return true;
 }
 
@@ -374,7 +403,8 @@ do_parts (struct nbd_backend *n, struct backend_io *io, struct sink *k)
     const unsigned nr = cut_parts (n, io, begin, parts);
     unsigned i;
 
-    if (!send_parts (n, io, parts, nr))
+    if (io->op == BACKEND_WRITE && io->pipe ? !send_parts_from_pipe (n, io, parts, nr)
+                                            : !send_parts (n, io, parts, nr))
       goto broken;
     for (i = 0; i < nr; ++i)
       if (!receive_part (io, &parts[i], k, &errnum))

@@ -244,6 +244,10 @@ submit_shared (struct nbd_backend *n, struct backend_io *io)
 {
   struct conn *c = choose_conn (n);
 
+  if (io->op == BACKEND_WRITE && io->pipe) {
+    backend_empty_pipe (io->pipe->out, io->buf, io->count);
+    io->pipe->data_bytes -= io->count;
+  }
   io->conn = c;
   atomic_fetch_add_explicit (&c->in_flight, 1, memory_order_relaxed);
   start_piece (io);

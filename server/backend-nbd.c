@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <semaphore.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -286,6 +287,21 @@ connect_more (struct nbd_backend *n, const struct backend_nbd_options *options,
   return 0;
 }
 
+/* A part of a request fits in the socket, so that nobody has to sleep until the server
+   has taken it.  What the system refuses stays as it is; TCP finds its own measure. */
+static void
+widen (int fd)
+{
+  const int bytes = 2 * MiB;
+  struct sockaddr_storage a;
+  socklen_t len = sizeof a;
+
+  if (getsockname (fd, (struct sockaddr *) &a, &len) == -1 || a.ss_family != AF_UNIX)
+    return;
+  if (setsockopt (fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) == -1)
+    setsockopt (fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+}
+
 int
 backend_nbd_open (const struct backend_nbd_options *options, struct backend **b,
                   struct sh_error *err)
@@ -315,6 +331,8 @@ backend_nbd_open (const struct backend_nbd_options *options, struct backend **b,
   if (nbd_get_tls_negotiated (n->conns[0].nbd) == 0)
     n->nr_lanes = n->nr_conns / 2;
   n->nr_shared = n->nr_conns - n->nr_lanes;
+  for (i = n->nr_shared; i < n->nr_conns; ++i)  /* the lanes */
+    widen (nbd_aio_get_fd (n->conns[i].nbd));
   n->b.takes_pipe = n->nr_lanes > 0;
   *b = &n->b;
   return 0;

@@ -28,11 +28,12 @@ enum backend_op {
 };
 #define BACKEND_NR_OPS (BACKEND_ZERO + 1)
 
-/* A pipe with nothing in it, and what its reader wants before the data. */
+/* A pipe: for the answer to a read it is empty, of a write it holds the data. */
 struct backend_pipe {
   int in, out;
-  const void *head;
+  const void *head;             /* of a read: what is wanted before the data */
   size_t head_bytes;            /* at most PIPE_BUF */
+  size_t data_bytes;            /* of a write: what is in there still */
 };
 
 /* One piece of work.  The caller owns it and `buf`, and keeps both until
@@ -42,8 +43,9 @@ struct backend_io {
   bool fua;                     /* BACKEND_WRITE: durable when done */
   unsigned hint;                /* the submitting thread's number */
   void *buf;
-  struct backend_pipe *pipe;    /* may take the data of a read instead of buf, if done()
-                                   is called before submit returns; or NULL */
+  struct backend_pipe *pipe;    /* NULL, or: may take the data of a read instead of buf, if
+                                   done() is called before submit returns; has the data of a
+                                   write, not buf, and they are taken before submit returns */
   bool piped;                   /* at done(): head and data are in the pipe; else it is
                                    empty */
   uint64_t count;               /* inside the file, as is offset; any alignment */
@@ -115,6 +117,9 @@ backend_close (struct backend *b, struct sh_error *err)
 /* Makes `text` a file name: slashes and control characters become '_'; an
    empty or dotted name becomes `fallback`. */
 void backend_set_name (struct backend *b, const char *text, const char *fallback);
+
+/* The next len bytes of a pipe, which has them, go to buf. */
+void backend_empty_pipe (int fd, void *buf, size_t len);
 
 struct stack_options;
 

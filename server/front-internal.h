@@ -11,10 +11,13 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include "base/bytes.h"
 #include "front.h"
 #include "slots.h"
 #include "stack/served.h"
 #include "view.h"
+
+#define FRONT_MIN_PIPE_BYTES (128 * KiB)        /* less is copied sooner */
 
 /* Inode numbers are indexes into front->nodes, plus 1; never changed after
    front_mount. */
@@ -85,6 +88,10 @@ struct slot *loop_slot (void);
 /* The calling thread gives its slot away; it will be put back to the pool by
    whoever completes it. */
 void loop_give_slot (struct slot *s);
+
+/* The calling thread, if it is one of the loop's, takes the data of the next request
+   to a pipe. */
+void loop_expect_data (void);
 
 /* The calling loop thread's own pipe, empty; NULL: there is none. */
 struct backend_pipe *loop_pipe (void);

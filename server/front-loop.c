@@ -38,13 +38,27 @@
 #define WAKE_SIGNAL SIGUSR1
 #define FINISH_TIMEOUT_NS (30 * NS_PER_S)
 
+/* As large as a user who is not root may have it: 256 places, enough as the data of an
+   answer comes in pieces of more than a page. */
+#define ANSWER_PIPE_BYTES MiB
+
+/* The largest write needs 257 places, a page for each of the data and the header's;
+   this takes CAP_SYS_RESOURCE or a larger fs.pipe-max-size.  A smaller one will not
+   do, as the kernel loses a request that finds no room. */
+#define REQUEST_PIPE_BYTES (2 * MiB)
+static_assert (REQUEST_PIPE_BYTES / SLOT_PAGE > SLOT_DATA_BYTES / SLOT_PAGE,
+               "the header has a place, too");
+
 struct loop_thread {
   struct front *front;
   unsigned number;
   pthread_t id;
   int fd;                       /* the session's, or a clone of it (owned) */
   struct slot *slot;            /* own; NULL after it was given away */
-  struct backend_pipe pipe;     /* empty between requests; in 0: none yet, -1: none */
+  /* Empty between requests; in 0: none yet, -1: none. */
+  struct backend_pipe pipe;     /* of answers */
+  struct backend_pipe requests;
+  bool expects_data;            /* the next request is likely to be a large write */
   /* Odd while a request is worked on; written by the thread alone. */
   _Atomic unsigned seq;
   unsigned seen_seq;            /* at the last tick; front_run's */
@@ -72,18 +86,16 @@ loop_thread_number (void)
   return self ? self->number : 0;
 }
 
-/* As large as a user who is not root may have it: 256 places, enough as the data of
-   an answer comes in pieces of more than a page. */
 static void
-make_pipe (struct backend_pipe *p)
+make_pipe (struct backend_pipe *p, int bytes)
 {
   int fds[2];
 
   p->in = -1;
   if (pipe2 (fds, O_CLOEXEC) == -1)
     return;
-  if (fcntl (fds[1], F_SETPIPE_SZ, MiB) == -1) {
-    close (fds[0]);             /* the user has many pipes */
+  if (fcntl (fds[1], F_SETPIPE_SZ, bytes) == -1) {
+    close (fds[0]);             /* the user may not, or has many pipes */
     close (fds[1]);
     return;
   }
@@ -99,13 +111,14 @@ close_pipe (struct backend_pipe *p)
     close (p->out);
   }
   p->in = 0;
+  p->data_bytes = 0;
 }
 
 struct backend_pipe *
 loop_pipe (void)
 {
   if (self->pipe.in == 0)
-    make_pipe (&self->pipe);
+    make_pipe (&self->pipe, ANSWER_PIPE_BYTES);
   return self->pipe.in == -1 ? NULL : &self->pipe;
 }
 
@@ -164,6 +177,53 @@ wake_front (struct front *f)
     return;
 }
 
+void
+loop_expect_data (void)
+{
+  if (self)
+    self->expects_data = true;
+}
+
+static bool
+have_request_pipe (struct loop_thread *t)
+{
+  if (t->requests.in == 0)
+    make_pipe (&t->requests, REQUEST_PIPE_BYTES);
+  return t->requests.in != -1;
+}
+
+/* The next request; of a large write only the header, if its data are in a pipe.
+   Its bytes, or -1 with errno. */
+static ssize_t
+receive (struct loop_thread *t, struct slot *s)
+{
+  const bool to_pipe = t->expects_data && have_request_pipe (t);
+  struct backend_pipe *p = &t->requests;
+  const struct fuse_in_header *header = s->in;
+  ssize_t n;
+
+  s->data_pipe = NULL;
+  t->expects_data = false;
+  if (!to_pipe)
+    return read (t->fd, s->in, slot_in_bytes (s));
+  n = splice (t->fd, NULL, p->in, NULL, slot_in_bytes (s), 0);
+  if (n <= 0)
+    return n;
+  if ((size_t) n < FRONT_MIN_PIPE_BYTES) {
+    backend_empty_pipe (p->out, s->in, (size_t) n);
+    return n;
+  }
+  backend_empty_pipe (p->out, s->in, SLOT_HEADER_BYTES);
+  p->data_bytes = (size_t) n - SLOT_HEADER_BYTES;
+  if (header->opcode == FUSE_WRITE)
+    s->data_pipe = p;
+  else {
+    backend_empty_pipe (p->out, (char *) s->in + SLOT_HEADER_BYTES, p->data_bytes);
+    p->data_bytes = 0;
+  }
+  return n;
+}
+
 /* One request.  False: this thread is to end. */
 static bool
 serve_one (struct loop_thread *t)
@@ -171,7 +231,7 @@ serve_one (struct loop_thread *t)
   struct front *f = t->front;
   struct slot *s = t->slot;
   struct fuse_buf buf = { .mem = s->in };
-  const ssize_t n = read (t->fd, s->in, slot_in_bytes (s));
+  const ssize_t n = receive (t, s);
 
   if (n == -1) {
     if (errno == EINTR || errno == EAGAIN || errno == ENOENT)
@@ -187,6 +247,8 @@ serve_one (struct loop_thread *t)
   s->reply_fd = t->fd;
   atomic_fetch_add_explicit (&t->seq, 1, memory_order_relaxed);
   fuse_session_process_buf (f->se, &buf);
+  if (t->requests.data_bytes > 0)
+    close_pipe (&t->requests);  /* data of a write that failed */
   atomic_fetch_add_explicit (&t->seq, 1, memory_order_relaxed);
   if (!atomic_load_explicit (&f->initialised, memory_order_relaxed)) {
     atomic_store (&f->initialised, true);
@@ -228,6 +290,7 @@ loop_thread (void *arg)
     slot_put (&f->slots, t->slot);
   t->slot = NULL;
   close_pipe (&t->pipe);
+  close_pipe (&t->requests);
   atomic_store (&t->ended, true);
   wake_front (f);
   return NULL;

@@ -32,7 +32,6 @@
 #define ATTR_TIMEOUT_S 1.0
 #define ENTRY_TIMEOUT_S 3600.0  /* the tree never changes */
 #define MAX_BACKGROUND 256
-#define MIN_PIPE_BYTES (128 * KiB)      /* less is copied sooner */
 
 static struct front *
 req_front (fuse_req_t req)
@@ -299,6 +298,9 @@ io_done (struct backend_io *io, int errnum)
   else if (io->op != BACKEND_READ && !io->fua)
     atomic_store (&n->dirty, true);
 
+  if (io->op == BACKEND_WRITE && io->count >= FRONT_MIN_PIPE_BYTES
+      && n->backend->takes_pipe)
+    loop_expect_data ();
   opstats_record (n->served->opstats, n->client, stat_ops[io->op],
                   io->op == BACKEND_FLUSH ? 0 : io->count,
                   sh_now (&sh_clock_monotonic) - s->start_ns, errnum != 0);
@@ -328,6 +330,21 @@ answer_pipe (struct slot *s, uint64_t count)
   return p;
 }
 
+/* What is in the pipe goes on in it; or to its place, for a backend that has no use for
+   pipes. */
+static void
+write_pipe (struct slot *s)
+{
+  struct backend_pipe *p = s->data_pipe;
+
+  if (s->node->backend->takes_pipe)
+    s->io.pipe = p;
+  else {
+    backend_empty_pipe (p->out, s->data, s->io.count);
+    p->data_bytes -= s->io.count;
+  }
+}
+
 static void
 submit (fuse_req_t req, struct node *n, enum backend_op op, uint64_t count,
         uint64_t offset, bool fua)
@@ -346,8 +363,10 @@ submit (fuse_req_t req, struct node *n, enum backend_op op, uint64_t count,
     .offset = offset,
     .done = io_done,
   };
-  if (op == BACKEND_READ && count >= MIN_PIPE_BYTES && n->backend->takes_pipe)
+  if (op == BACKEND_READ && count >= FRONT_MIN_PIPE_BYTES && n->backend->takes_pipe)
     s->io.pipe = answer_pipe (s, count);
+  else if (op == BACKEND_WRITE && s->data_pipe)
+    write_pipe (s);
   if (!n->backend->synchronous)
     loop_give_slot (s);
   backend_submit (n->backend, &s->io);

@@ -6,9 +6,8 @@
 #include "slots.h"
 
 #define SLOT_BYTES (SLOT_PAGE + SLOT_DATA_BYTES + SLOT_PAGE)
-#define HEADER_BYTES (sizeof (struct fuse_in_header) + sizeof (struct fuse_write_in))
 
-static_assert (sizeof (struct slot) + HEADER_BYTES <= SLOT_PAGE,
+static_assert (sizeof (struct slot) + SLOT_HEADER_BYTES <= SLOT_PAGE,
                "a slot and a write's header share the first page");
 
 size_t
@@ -47,7 +46,7 @@ slot_new (void)
   if (s == MAP_FAILED)
     return NULL;
   s->data = (char *) s + SLOT_PAGE;
-  s->in = (char *) s->data - HEADER_BYTES;
+  s->in = (char *) s->data - SLOT_HEADER_BYTES;
   return s;
 }
 

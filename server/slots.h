@@ -25,6 +25,7 @@ struct node;
 
 #define SLOT_PAGE 4096u
 #define SLOT_DATA_BYTES (1024u * 1024)  /* largest read or write */
+#define SLOT_HEADER_BYTES (sizeof (struct fuse_in_header) + sizeof (struct fuse_write_in))
 
 struct slot {
   struct backend_io io;
@@ -36,6 +37,7 @@ struct slot {
   struct fuse_out_header head;  /* of an answer through a pipe */
   int reply_fd;                 /* the connection's clone that the request came by */
   struct slot *next;            /* in the pool; guarded by its lock */
+  struct backend_pipe *data_pipe;       /* has a write's data, if they are not in `data` */
   void *in;                     /* where read(2) puts the request */
   void *data;                   /* page aligned, SLOT_DATA_BYTES */
 };

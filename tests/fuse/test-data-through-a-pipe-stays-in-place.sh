@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Through a URI, the data of a large read goes from the socket to the kernel through a
-# pipe.  Every byte is where it belongs after requests of all sizes, of one user and of
+# Through a URI, the data of a large request goes between the socket and the kernel
+# through a pipe, that of a write only if a pipe may hold all of it.  Every byte is where it belongs after requests of all sizes, of one user and of
 # several at once; a request that is refused or goes past the end leaves nothing behind
 # for the next.
 source "$(dirname "$0")/../functions.sh"
@@ -64,19 +64,31 @@ PYTHON
 pipes () { find "/proc/$mount_pid/fd" -lname 'pipe:*' | wc -l; }
 
 # -- one user, and several -------------------------------------------------------------
-start_server ram memory 16M
-shingle_mount "$uri" "$tmp/file"
-before=$(pipes)
-mixed_requests 1 1
-[ "$(pipes)" -gt "$before" ] || fail "no pipe was made"
-mixed_requests 3 2
-unmount "$tmp/file"
-stop_server
+several_users ()
+{
+  local before
+  start_server ram memory 16M
+  shingle_mount "$uri" "$tmp/file"
+  before=$(pipes)
+  dd if=/dev/zero of="$tmp/file" bs=1M count=16 oflag=direct conv=notrunc status=none
+  case $1 in
+    large) [ "$(pipes)" -gt "$before" ] || fail "no pipe was made for writes" ;;
+    small) [ "$(pipes)" -eq "$before" ] || fail "a pipe was made for writes" ;;
+  esac
+  dd if="$tmp/file" of=/dev/null bs=1M iflag=direct status=none
+  [ "$(pipes)" -gt "$before" ] || fail "no pipe was made for reads"
+  mixed_requests 1 1
+  mixed_requests 3 2
+  unmount "$tmp/file"
+  stop_server
+}
 
 # -- what a write leaves when it is refused, or goes past the end ----------------------------
-start_server odd --filter=protect memory 5767168 protect=1048576-1052671
-shingle_mount "$uri" "$tmp/file"
-timeout 60 python3 - "$tmp/file" <<'PYTHON'
+refused_writes ()
+{
+  start_server odd --filter=protect memory 5767168 protect=1048576-1052671
+  shingle_mount "$uri" "$tmp/file"
+  timeout 60 python3 - "$tmp/file" <<'PYTHON'
 import errno, mmap, os, sys
 MIB = 1024 * 1024
 fd = os.open(sys.argv[1], os.O_RDWR | os.O_DIRECT)
@@ -113,5 +125,50 @@ for turn in range(3):
     same("what the last wrote", read(4096, 4 * MIB), b"\x06" * 4096)
     same("a read past the end", read(MIB, end - MIB // 2), b"\x04" * (MIB // 2))
 PYTHON
-unmount "$tmp/file"
-stop_server
+  unmount "$tmp/file"
+  stop_server
+}
+
+# -- a server that goes in the middle ---------------------------------------------------
+# Its end of the socket is gone while we write to it: an error, and the mount lives.
+server_goes ()
+{
+  local writer
+  start_server gone memory 64M
+  shingle_mount "$uri" "$tmp/file"
+  while dd if=/dev/zero of="$tmp/file" bs=1M count=64 oflag=direct conv=notrunc status=none
+  do :; done 2>"$tmp/dd" &
+  writer=$!
+  sleep 0.5
+  kill_server
+  wait "$writer"
+  grep -q 'Input/output error' "$tmp/dd" || fail "no error: $(cat "$tmp/dd")"
+  stat -c %s "$tmp/file" >/dev/null || fail "the mount has gone with its server"
+  unmount "$tmp/file"
+}
+
+# -- users who may have a pipe for all of a write, and those who may not ---------------------
+limit=/proc/sys/fs/pipe-max-size
+limit_before=$(cat $limit)
+put_limit_back () { echo "$limit_before" >$limit; }
+may_have_large_pipe ()
+{
+  python3 -c 'import fcntl, os; fcntl.fcntl(os.pipe()[1], 1031, 2 << 20)' 2>/dev/null
+}
+
+everything () { several_users "$1"; refused_writes; server_goes; }
+
+if ! may_have_large_pipe && { echo 2097152 >$limit; } 2>/dev/null; then
+  cleanup put_limit_back
+fi
+if may_have_large_pipe; then
+  everything large
+  { echo 1048576 >$limit; } 2>/dev/null && cleanup put_limit_back
+else
+  echo "not tested: pipes of 2 MiB, which nobody may have here"
+fi
+# Root may have what it wants, unless it lacks the capability.
+printf '#!/bin/sh\nexec setpriv --bounding-set=-sys_resource "%s" "$@"\n' "$SHINGLE" >"$tmp/plain"
+chmod +x "$tmp/plain"
+SHINGLE=$tmp/plain
+everything small
