@@ -66,8 +66,13 @@ drive_scheduler () {
   grep -q mq-deadline "$(drive_sysfs)/queue/scheduler" || modprobe mq-deadline
   echo mq-deadline > "$(drive_sysfs)/queue/scheduler"
 }
-# drive_option NAME VALUE: a setting of scsi_debug that may change at run time.
-drive_option () { echo "$2" > "/sys/bus/pseudo/drivers/scsi_debug/$1"; }
+# drive_option NAME VALUE: a setting of scsi_debug that may change at run time, some of
+# them only while no command is under way.
+drive_option () {
+  local file=/sys/bus/pseudo/drivers/scsi_debug/$1
+  [ -e "$file" ] || file=/sys/module/scsi_debug/parameters/$1
+  wait_for 20 eval "echo '$2' 2>/dev/null > '$file'"
+}
 
 # ---- counting commands ------------------------------------------------------
 
