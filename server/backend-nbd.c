@@ -8,9 +8,9 @@
 #include <errno.h>
 #include <semaphore.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "backend-nbd-internal.h"

@@ -123,6 +123,12 @@ stop_server ()
 }
 server_gone () { [ ! -e "/proc/$1" ] || grep -q '^State:.Z' "/proc/$1/status"; }
 
+# A pipe of 2 MiB, which holds the largest FUSE request (1031 is F_SETPIPE_SZ).
+may_have_large_pipe ()
+{
+  python3 -c 'import fcntl, os; fcntl.fcntl(os.pipe()[1], 1031, 2 << 20)' 2>/dev/null
+}
+
 # kill_server [PID]: SIGKILL, as a crash.
 kill_server ()
 {

@@ -1,14 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Through a URI, the data of a large request goes between the socket and the kernel
-# through a pipe, that of a write only if a pipe may hold all of it.  Every byte is where it belongs after requests of all sizes, of one user and of
-# several at once; a request that is refused or goes past the end leaves nothing behind
-# for the next.
+# through a pipe, that of a write only if a pipe may hold all of it.  Every byte is
+# where it belongs after requests of all sizes, of one user and of several at once; a
+# request that is refused or goes past the end leaves nothing behind for the next.
 source "$(dirname "$0")/../functions.sh"
 source "$(dirname "$0")/lib.sh"
 requires_fuse
 
 new_file file
+new_folder both
 
 # mixed_requests THREADS SEED: each has its own part of the file, and a picture
 # of it in memory that every read is held against.
@@ -129,6 +130,35 @@ PYTHON
   stop_server
 }
 
+# -- a folder with two kinds of files --------------------------------------------------------
+# What a thread took to its pipe, as the last write was to the export, goes to a drive.
+two_kinds ()
+{
+  start_server two memory 16M
+  shingle_mount --format=true emu:ram:size=256M,zone-size=4M,conventional=12 "$uri" "$tmp/both"
+  timeout 60 python3 - "$tmp/both" <<'PYTHON'
+import mmap, os, sys
+MIB = 1024 * 1024
+names = [e.path for e in os.scandir(sys.argv[1]) if e.is_file()]
+if len(names) != 2:
+    sys.exit(f"not two files: {names}")
+fds = [os.open(name, os.O_RDWR | os.O_DIRECT) for name in names]
+buf = mmap.mmap(-1, MIB)
+for turn in range(16):
+    for i in (0, 1):
+        buf[:] = bytes([16 * i + turn + 1]) * MIB
+        if os.pwrite(fds[i], buf, turn * MIB) != MIB:
+            sys.exit(f"turn {turn}: a short write")
+for turn in range(16):
+    for i in (0, 1):
+        os.preadv(fds[i], [buf], turn * MIB)
+        if buf[:] != bytes([16 * i + turn + 1]) * MIB:
+            sys.exit(f"turn {turn}: wrong data in {names[i]}")
+PYTHON
+  unmount "$tmp/both"
+  stop_server
+}
+
 # -- a server that goes in the middle ---------------------------------------------------
 # Its end of the socket is gone while we write to it: an error, and the mount lives.
 server_goes ()
@@ -151,12 +181,8 @@ server_goes ()
 limit=/proc/sys/fs/pipe-max-size
 limit_before=$(cat $limit)
 put_limit_back () { echo "$limit_before" >$limit; }
-may_have_large_pipe ()
-{
-  python3 -c 'import fcntl, os; fcntl.fcntl(os.pipe()[1], 1031, 2 << 20)' 2>/dev/null
-}
 
-everything () { several_users "$1"; refused_writes; server_goes; }
+everything () { several_users "$1"; refused_writes; two_kinds; server_goes; }
 
 if ! may_have_large_pipe && { echo 2097152 >$limit; } 2>/dev/null; then
   cleanup put_limit_back

@@ -26,7 +26,7 @@ watch_cases ()
     [ -z "$(find "$said" -mmin +1)" ] || pkill -KILL -P $$ -x 'shingle|nbdkit|setpriv'
   done
 }
-watch_cases &
+watch_cases >/dev/null 2>&1 &
 background_pids+=($!)
 cleanup rm -f "$said"
 
